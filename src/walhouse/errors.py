@@ -1,0 +1,221 @@
+"""Every error that walhouse raises.
+
+Invariant: one base class, one leaf per condition. A message says what is wrong, what is safe, and what to do; it never
+holds a value of a row or a secret. Whether to try again is decided in ``walhouse.ops.retry``, not here.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class WalhouseError(Exception):
+    """Base of all errors. ``fields`` are the condition's identifiers (table, lsn, slot ...), for logs and callers."""
+
+    exit_code: ClassVar[int] = 1
+    safe: ClassVar[str] = "Nothing was changed."
+    todo: ClassVar[str] = ""
+
+    def __init__(self, problem: str, *, safe: str | None = None, todo: str | None = None, **fields: object) -> None:
+        self.problem = problem
+        self.safe_text = self.safe if safe is None else safe
+        self.todo_text = self.todo if todo is None else todo
+        self.fields = {name: value for name, value in fields.items() if value is not None}
+        super().__init__(" ".join(part for part in (problem, self.safe_text, self.todo_text) if part))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.problem, self.safe_text, self.todo_text, self.fields)
+
+
+def _rebuild(
+    kind: type[WalhouseError], problem: str, safe: str, todo: str, fields: dict[str, object]
+) -> WalhouseError:
+    return kind(problem, safe=safe, todo=todo, **fields)
+
+
+# Configuration -------------------------------------------------------------------------------------------------------
+
+
+class ConfigurationError(WalhouseError):
+    """The configuration is wrong: unknown key, wrong type, contradiction. Fields: file, path."""
+
+    exit_code = 2
+    safe = "Nothing was read from the source and nothing was written."
+
+
+class SecretError(ConfigurationError):
+    """A reference to a secret cannot be resolved. Fields: reference (never the value)."""
+
+
+# The source ----------------------------------------------------------------------------------------------------------
+
+
+class SourceError(WalhouseError):
+    """A condition of the PostgreSQL server. Everything captured so far is safe in bronze."""
+
+    exit_code = 3
+    safe = "What bronze holds is safe; the slot keeps everything after it."
+
+
+class SourceUnreachableError(SourceError):
+    """The server does not answer. Fields: host, port."""
+
+    todo = "Check database.hostname and database.port, the network, and that the server accepts connections."
+
+
+class AuthenticationError(SourceError):
+    """The server refuses the user, its password, or the database. Fields: user, database."""
+
+    todo = "Check database.user, database.password and database.dbname, and pg_hba.conf on the server."
+
+
+class PrivilegeError(SourceError):
+    """The user lacks a right. Fields: user, privilege, table."""
+
+
+class WalLevelError(SourceError):
+    """wal_level is not logical. Fields: wal_level."""
+
+    todo = "Set wal_level = logical in postgresql.conf and restart the server."
+
+
+class UnsupportedServerError(SourceError):
+    """The server's version is too old, or a setting makes capture impossible. Fields: version."""
+
+
+class SlotError(SourceError):
+    """Something is wrong with the replication slot. Fields: slot."""
+
+
+class SlotMissingError(SlotError):
+    """The slot that bronze continues from does not exist."""
+
+
+class SlotInvalidatedError(SlotError):
+    """The server removed WAL that the slot needs. Fields: slot, reason."""
+
+
+class SlotInUseError(SlotError):
+    """Another process reads the slot. Fields: slot, pid."""
+
+
+class SlotMismatchError(SlotError):
+    """The slot is of another kind, plug-in or database, or uses two-phase commit. Fields: slot, expected, found."""
+
+
+class SlotGapError(SlotError):
+    """The slot stands later than bronze: changes between them are gone. Fields: slot, bronze_lsn, slot_lsn."""
+
+
+class NoFreeSlotError(SlotError):
+    """max_replication_slots or max_wal_senders is used up. Fields: slot, limit."""
+
+
+class PublicationError(SourceError):
+    """Something is wrong with the publication. Fields: publication."""
+
+
+class PublicationMissingError(PublicationError):
+    """The publication does not exist, or did not exist when changes were decoded."""
+
+
+class PublicationChangedError(PublicationError):
+    """The publication was dropped and made again, or its tables changed behind our back: changes may be missing."""
+
+
+class PublicationTableError(PublicationError):
+    """The publication lacks a table that the configuration asks for. Fields: publication, table."""
+
+
+class ReplicaIdentityError(SourceError):
+    """A table has no usable replica identity; PostgreSQL refuses its updates and deletes. Fields: table."""
+
+
+class SourceChangedError(SourceError):
+    """The server behind the address is another one: system identifier, timeline or database. Fields: expected, found."""
+
+
+class DecodingNoticeError(SourceError):
+    """The server gave a notice while decoding; changes may be missing from the range. Fields: slot, range."""
+
+
+class WalNotFlushedError(SourceError):
+    """The server did not flush its WAL up to a position in time. Fields: lsn, flushed, seconds."""
+
+
+class TemporarySpaceError(SourceError):
+    """The range does not fit into the server's temp_file_limit. Fields: slot, range."""
+
+    todo = "Lower lake.max_pass_bytes, or raise temp_file_limit for this user."
+
+
+# Frames --------------------------------------------------------------------------------------------------------------
+
+
+class FrameError(WalhouseError):
+    """The server's bytes cannot be decoded. Fields: lsn, offset."""
+
+    exit_code = 4
+    safe = "Nothing of this range was committed and the slot was not moved."
+    todo = "Report it with the fields below; the frame can be read again from the slot."
+
+
+class TruncatedFrameError(FrameError):
+    """A frame ends before its content does. Fields: lsn, offset."""
+
+
+class UnknownMessageError(FrameError):
+    """A message type that the protocol does not have. Fields: byte, lsn, offset."""
+
+
+class UnknownTupleKindError(FrameError):
+    """A tuple value of an unknown kind, or one that was not asked for. Fields: byte, lsn, offset."""
+
+
+class UnknownRelationError(FrameError):
+    """A change for a relation that was not described before it. Fields: oid, lsn."""
+
+
+# The lake ------------------------------------------------------------------------------------------------------------
+
+
+class LakeError(WalhouseError):
+    """A condition of the lake. Fields: table."""
+
+    exit_code = 5
+
+
+class LakeLockedError(LakeError):
+    """Another process writes to this local lake. Fields: path, pid."""
+
+    todo = "Wait for it to end. A lake on a local folder has one writer at a time."
+
+
+class AppendSkippedError(LakeError):
+    """Delta took an append for one it already had and wrote nothing. Fields: table, pass_number, found."""
+
+    safe = "The slot was not moved, so nothing is lost."
+    todo = "If bronze was restored to an earlier version, run `walhouse capture --new-generation` once."
+
+
+class NameCollisionError(ConfigurationError):
+    """Two source tables would become one lake table. Fields: tables, name."""
+
+
+class TypeConflictError(LakeError):
+    """The lake's column has another type than the source now needs. Fields: table, column, expected, found."""
+
+
+class BagMismatchError(LakeError):
+    """A delete in a table without a key matches no row. Fields: table, count."""
+
+
+class UnresolvedValueError(LakeError):
+    """A value that was not sent cannot be found anywhere in the lake. Fields: table, column."""
+
+
+class NotProvenError(WalhouseError):
+    """verify found a difference. Fields: tables."""
+
+    exit_code = 6
+    safe = "Nothing was changed; the differing keys are listed above."

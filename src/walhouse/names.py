@@ -1,0 +1,55 @@
+"""Names of tables, and the one place where an identifier is quoted for SQL.
+
+Invariant: no other module builds a quoted identifier or turns a source name into a lake name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class TableName(NamedTuple):
+    """A table of the source: schema and table as PostgreSQL stores them, unquoted, with their case."""
+
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+    @property
+    def quoted(self) -> str:
+        """The name as SQL for PostgreSQL: ``"schema"."table"``."""
+        return f"{quote_postgres(self.schema)}.{quote_postgres(self.table)}"
+
+
+class LakeTable(NamedTuple):
+    """A table of the lake: catalog, schema and table, each already a plain ``[a-z0-9_]`` name."""
+
+    catalog: str
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        return ".".join(quote(part) for part in self)
+
+
+def quote(identifier: str) -> str:
+    """Quote one identifier for Spark SQL."""
+    return "`" + identifier.replace("`", "``") + "`"
+
+
+def quote_postgres(identifier: str) -> str:
+    """Quote one identifier for PostgreSQL."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def string_literal(text: str) -> str:
+    """A Spark SQL string literal, for the few statements (DDL comments, properties) that take no parameters."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def lake_identifier(name: str) -> str:
+    """The name a source identifier gets in the lake: lower-cased, every other character than [a-z0-9_] made ``_``."""
+    return re.sub(r"[^a-z0-9_]", "_", name.lower())

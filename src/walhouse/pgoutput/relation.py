@@ -1,0 +1,181 @@
+"""The description of a relation: what the Relation message says, and what the catalog knows beside it.
+
+Invariant: ``version`` depends on the Relation message and the kept columns alone, so that any reader computes the same
+version from the same message; a fact of the catalog never changes it, and is None where it is unknown.
+Source: PostgreSQL documentation, "Logical Replication Message Formats", Relation; ``replica_identity`` is
+``pg_class.relreplident``: d (primary key), n (nothing), f (full), i (index).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+from walhouse.names import TableName
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDescription:
+    """One kept column, at its position in the ``before`` and ``after`` arrays of the relation version."""
+
+    name: str
+    type_oid: int
+    typmod: int
+    identity: bool
+    """Part of the replica identity, by the message's flag (with replica identity full: every column)."""
+
+    type_name: str | None = None
+    """As ``format_type`` prints it, with modifiers: ``numeric(10,2)``, ``public.mood``."""
+    base_type: str | None = None
+    """``pg_type.typname`` after domains are resolved: ``int4``, ``varchar``, ``_text`` for text[]."""
+    base_typmod: int | None = None
+    """The modifier that holds after domains are resolved; -1 if none."""
+    kind: str | None = None
+    """``pg_type.typtype`` of the base type: b(ase), e(num), c(omposite), r(ange), m(ultirange), p(seudo)."""
+    element_type: str | None = None
+    """For a true array, ``typname`` of its element's base type."""
+    nullable: bool | None = None
+    default: str | None = None
+    """The default expression as ``pg_get_expr`` prints it."""
+    enum_labels: tuple[str, ...] | None = None
+    comment: str | None = None
+    generated: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RelationDescription:
+    """One version of one relation."""
+
+    version: int
+    oid: int
+    schema: str
+    table: str
+    replica_identity: str
+    columns: tuple[ColumnDescription, ...]
+    positions: tuple[int, ...]
+    """Where each kept column stands among the message's columns."""
+
+    primary_key: tuple[str, ...] | None = None
+    """Columns in the key's order; empty if there is none; None if unknown."""
+    unique_keys: tuple[tuple[str, ...], ...] | None = None
+    """Columns of each further unique index without expression or predicate, in index-name order."""
+    comment: str | None = None
+    partitioned: bool | None = None
+    catalog_lsn: int | None = None
+    """The LSN at which the catalog facts were read."""
+
+    @property
+    def name(self) -> TableName:
+        """The relation's name on the source."""
+        return TableName(self.schema, self.table)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the kept columns, by position."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def identity_columns(self) -> tuple[str, ...]:
+        """Names of the kept columns of the replica identity, by position."""
+        return tuple(column.name for column in self.columns if column.identity)
+
+    def position(self, column: str) -> int | None:
+        """The array position of a column, or None if this version does not have it."""
+        names = self.column_names
+        return names.index(column) if column in names else None
+
+    def to_json(self) -> str:
+        """The text that bronze keeps."""
+        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what ``to_json`` wrote."""
+        raw: dict[str, Any] = json.loads(text)
+        columns = tuple(
+            ColumnDescription(**{**column, "enum_labels": _tuple(column["enum_labels"])}) for column in raw["columns"]
+        )
+        unique = raw["unique_keys"]
+        return cls(
+            **{
+                **raw,
+                "columns": columns,
+                "positions": tuple(raw["positions"]),
+                "primary_key": _tuple(raw["primary_key"]),
+                "unique_keys": None if unique is None else tuple(tuple(key) for key in unique),
+            }
+        )
+
+
+def describe(
+    oid: int,
+    name: TableName,
+    replica_identity: str,
+    columns: Sequence[ColumnDescription],
+    kept: Sequence[int] | None = None,
+) -> RelationDescription:
+    """The description that the message alone gives: ``columns`` are all of the message's, ``kept`` the kept positions."""
+    positions = tuple(range(len(columns)) if kept is None else kept)
+    version = relation_version(oid, name, replica_identity, columns, positions)
+    return RelationDescription(
+        version=version,
+        oid=oid,
+        schema=name.schema,
+        table=name.table,
+        replica_identity=replica_identity,
+        columns=tuple(columns[position] for position in positions),
+        positions=positions,
+    )
+
+
+def relation_version(
+    oid: int,
+    name: TableName,
+    replica_identity: str,
+    columns: Sequence[ColumnDescription],
+    positions: Sequence[int],
+) -> int:
+    """A positive 63-bit number that is equal exactly for equal messages with equal kept columns."""
+    facts = [
+        oid,
+        *name,
+        replica_identity,
+        [[column.name, column.type_oid, column.typmod, column.identity] for column in columns],
+        list(positions),
+    ]
+    digest = hashlib.sha256(json.dumps(facts).encode()).digest()
+    return int.from_bytes(digest[:8]) >> 1
+
+
+def with_catalog(message: RelationDescription, catalog: RelationDescription | None) -> RelationDescription:
+    """Add the catalog's facts to a message's description, column by column, where both agree.
+
+    The catalog is that of now, the message that of the change: a column's facts count only where its name, type and
+    modifier are the same in both; the key counts only if all its columns are still there.
+    """
+    if catalog is None or catalog.oid != message.oid:
+        return message
+    known = {(column.name, column.type_oid, column.typmod): column for column in catalog.columns}
+    columns = tuple(
+        replace(known[mine], identity=column.identity) if (mine := (column.name, column.type_oid, column.typmod)) in known
+        else column
+        for column in message.columns
+    )
+    names = set(message.column_names)
+    key = catalog.primary_key
+    return replace(
+        message,
+        columns=columns,
+        primary_key=key if key is not None and names.issuperset(key) else None,
+        unique_keys=tuple(k for k in catalog.unique_keys or () if names.issuperset(k)),
+        comment=catalog.comment,
+        partitioned=catalog.partitioned,
+        catalog_lsn=catalog.catalog_lsn,
+    )
+
+
+def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)
