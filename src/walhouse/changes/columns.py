@@ -1,0 +1,52 @@
+"""Reading one column's text out of the positional images of bronze.
+
+Invariant: a position is never used without the relation version that it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+
+from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+Image = Literal["before", "after"]
+
+
+def image_text(image: Image, column: str, relations: Sequence[RelationDescription]) -> Column:
+    """The column's text in an image: NULL if it is null, was not sent, or the row's relation version lacks it."""
+    by_position: dict[int | None, list[int]] = {}
+    for relation in relations:
+        by_position.setdefault(relation.position(column), []).append(relation.version)
+    if len(by_position) == 1:
+        return _element(image, next(iter(by_position)))
+    value = F.lit(None).cast("string")
+    for position, versions in by_position.items():
+        if position is not None:
+            value = F.when(F.col("relation_version").isin(versions), _element(image, position)).otherwise(value)
+    return value
+
+
+def is_unchanged(column: str) -> Column:
+    """True if the new row's value was not sent because it is TOASTed and did not change. Never NULL."""
+    return F.coalesce(F.array_contains(F.col("unchanged"), column), F.lit(False))  # noqa: FBT003  (Spark's signature)
+
+
+def latest_columns(relations: Sequence[RelationDescription]) -> dict[str, ColumnDescription]:
+    """All columns of these versions in order of first appearance, described by the last version that has each."""
+    columns: dict[str, ColumnDescription] = {}
+    for relation in relations:
+        for column in relation.columns:
+            columns[column.name] = column
+    return columns
+
+
+def _element(image: Image, position: int | None) -> Column:
+    if position is None:
+        return F.lit(None).cast("string")
+    return F.get(F.col(image), F.lit(position))

@@ -1,0 +1,76 @@
+"""Where each table of the lake is: its catalog, schema and name, and on a local lake its folder.
+
+Invariant: two source tables never share a lake table (``require_distinct``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from walhouse.errors import NameCollisionError
+from walhouse.names import LakeTable, TableName, lake_identifier
+
+LOCAL_CATALOG = "spark_catalog"
+
+
+@dataclass(frozen=True, slots=True)
+class LakeLayout:
+    """Names of the lake's parts. ``path`` is the warehouse folder of a local lake, None where a catalog manages folders."""
+
+    path: Path | None = None
+    catalog: str = LOCAL_CATALOG
+    bronze_schema: str = "bronze"
+    silver_schema: str = "silver"
+    gold_schema: str = "gold"
+    ops_schema: str = "ops"
+    table_name: str = "{schema}_{table}"
+
+    @property
+    def schemas(self) -> tuple[str, ...]:
+        """All schemas, each once."""
+        return tuple(dict.fromkeys((self.bronze_schema, self.silver_schema, self.gold_schema, self.ops_schema)))
+
+    @property
+    def bronze(self) -> LakeTable:
+        """The one bronze table."""
+        return LakeTable(self.catalog, self.bronze_schema, "wal")
+
+    def silver(self, table: TableName) -> LakeTable:
+        """The silver table of a source table."""
+        return LakeTable(self.catalog, self.silver_schema, self.lake_name(table))
+
+    @property
+    def silver_messages(self) -> LakeTable:
+        """The silver table of logical messages."""
+        return LakeTable(self.catalog, self.silver_schema, "_message")
+
+    def gold(self, table: TableName) -> LakeTable:
+        """The gold table of a source table."""
+        return LakeTable(self.catalog, self.gold_schema, self.lake_name(table))
+
+    def ops(self, name: str) -> LakeTable:
+        """One of walhouse's own tables: epochs, proofs."""
+        return LakeTable(self.catalog, self.ops_schema, name)
+
+    def lake_name(self, table: TableName) -> str:
+        """The lake's name for a source table, by the template."""
+        return lake_identifier(self.table_name.format(schema=table.schema, table=table.table))
+
+    def location(self, table: LakeTable) -> str | None:
+        """The folder of a table on a local lake."""
+        return None if self.path is None else str(self.path / table.schema / table.table)
+
+    def require_distinct(self, tables: Iterable[TableName]) -> None:
+        """Raise NameCollisionError if two source tables would become one lake table."""
+        owners: dict[str, TableName] = {}
+        for table in tables:
+            name = self.lake_name(table)
+            if owners.setdefault(name, table) != table:
+                raise NameCollisionError(
+                    f"The tables {owners[name]} and {table} would both become {name} in the lake.",
+                    todo="Set lake.table_name so that they differ, or exclude one of them.",
+                    tables=(str(owners[name]), str(table)),
+                    name=name,
+                )

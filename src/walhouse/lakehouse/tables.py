@@ -1,0 +1,110 @@
+"""Delta tables: creating, finding, versions. SQL and DataFrame only, so that Spark Connect works.
+
+Invariant: on a local lake every table is created with its folder given, and is registered again from that folder by
+the next process, since the local catalog lives in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout
+from walhouse.names import LakeTable, quote, string_literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MERGE_PROPERTIES = {
+    "delta.enableDeletionVectors": "true",
+    "delta.autoOptimize.optimizeWrite": "true",
+    "delta.autoOptimize.autoCompact": "true",
+    "delta.columnMapping.mode": "name",
+}
+"""Properties of tables that are merged into: small changes stay cheap, small files are put together."""
+
+
+def create_table(
+    spark: SparkSession,
+    layout: LakeLayout,
+    table: LakeTable,
+    columns: StructType,
+    *,
+    comment: str,
+    properties: Mapping[str, str],
+    cluster_by: Sequence[str] = (),
+) -> None:
+    """Create the table if it is missing. Column comments are taken from the fields' metadata key ``comment``."""
+    ensure_schema(spark, layout, table.schema)
+    location = layout.location(table)
+    parts = [
+        f"CREATE TABLE IF NOT EXISTS {table} (\n  {_fields(columns, ' ')}\n) USING delta",
+        f"CLUSTER BY ({', '.join(quote(column) for column in cluster_by)})" if cluster_by else "",
+        f"LOCATION {string_literal(location)}" if location else "",
+        f"COMMENT {string_literal(comment)}",
+        f"TBLPROPERTIES ({', '.join(f'{string_literal(k)} = {string_literal(v)}' for k, v in properties.items())})"
+        if properties
+        else "",
+    ]
+    spark.sql("\n".join(part for part in parts if part))
+
+
+def ensure_schema(spark: SparkSession, layout: LakeLayout, schema: str) -> None:
+    """Create a schema of the lake if it is missing."""
+    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote(layout.catalog)}.{quote(schema)}")
+
+
+def register_tables(spark: SparkSession, layout: LakeLayout) -> None:
+    """Make the tables of a local lake known to this process's catalog. Does nothing where a catalog is shared."""
+    if layout.path is None or layout.catalog != LOCAL_CATALOG:
+        return
+    for schema in layout.schemas:
+        folder = layout.path / schema
+        if not folder.is_dir():
+            continue
+        ensure_schema(spark, layout, schema)
+        for table in sorted(folder.iterdir()):
+            if (table / "_delta_log").is_dir():
+                name = LakeTable(layout.catalog, schema, table.name)
+                spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION {string_literal(str(table))}")
+
+
+def table_exists(spark: SparkSession, table: LakeTable) -> bool:
+    """True if the catalog knows the table."""
+    return bool(spark.catalog.tableExists(f"{table.catalog}.{table.schema}.{table.table}"))
+
+
+def current_version(spark: SparkSession, table: LakeTable) -> int:
+    """The Delta version that a read would see now."""
+    row = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").select("version").first()
+    assert row is not None, f"{table} has no history"
+    return int(row[0])
+
+
+def at_version(spark: SparkSession, table: LakeTable, version: int) -> DataFrame:
+    """The table as of a Delta version."""
+    return spark.read.option("versionAsOf", version).table(str(table))
+
+
+def _fields(struct: StructType, separator: str) -> str:
+    return ",\n  ".join(_field(field, separator) for field in struct.fields)
+
+
+def _field(field: StructField, separator: str) -> str:
+    comment = (field.metadata or {}).get("comment")
+    text = f"{quote(field.name)}{separator}{sql_type(field.dataType)}"
+    text += "" if field.nullable else " NOT NULL"
+    return text + (f" COMMENT {string_literal(comment)}" if comment else "")
+
+
+def sql_type(data_type: DataType) -> str:
+    """A type as DDL, with quoted field names and their comments."""
+    if isinstance(data_type, StructType):
+        return f"STRUCT<{', '.join(_field(field, ': ') for field in data_type.fields)}>"
+    if isinstance(data_type, ArrayType):
+        return f"ARRAY<{sql_type(data_type.elementType)}>"
+    if isinstance(data_type, MapType):
+        return f"MAP<{sql_type(data_type.keyType)}, {sql_type(data_type.valueType)}>"
+    return data_type.simpleString()

@@ -1,0 +1,42 @@
+"""What all tests share: one tuned local Spark session, one real PostgreSQL server, an empty lake for each test."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from walhouse.lakehouse.layout import LakeLayout
+from walhouse.lakehouse.session import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytest_plugins = ["tests.fixtures_server"]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    session = local_session(memory="3g", quick=True)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Iterator[LakeLayout]:
+    """An empty local lake with schema names of its own, so that tests do not see each other's tables."""
+    suffix = tmp_path.name.lower().replace("-", "_")
+    layout = LakeLayout(
+        path=tmp_path / "lake",
+        bronze_schema=f"bronze_{suffix}",
+        silver_schema=f"silver_{suffix}",
+        gold_schema=f"gold_{suffix}",
+        ops_schema=f"ops_{suffix}",
+    )
+    yield layout
+    for schema in layout.schemas:
+        spark.sql(f"DROP SCHEMA IF EXISTS `{schema}` CASCADE")
+    shutil.rmtree(tmp_path / "lake", ignore_errors=True)
