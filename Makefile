@@ -1,0 +1,53 @@
+# Every target sets itself up first; bare `make` says what there is.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+BIN := .venv/bin
+READY := .venv/.ready
+PATHS := src tests fixtures demo benchmarks
+# Where set-up found a Java runtime that is not the machine's default one.
+-include .venv/java.mk
+
+.PHONY: help setup demo demo-clean test lint format typecheck lock bench build notebooks
+
+help:  ## Show this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## Make .venv with the locked packages, find or install Java, fetch Delta (the others do this first)
+
+$(READY): requirements/dev.lock pyproject.toml scripts/setup
+	@scripts/setup
+
+demo: $(READY)  ## A real PostgreSQL into bronze, silver and gold, with a proof; again: goes on where it stopped
+	@$(BIN)/python -m demo
+
+demo-clean:  ## Stop the demo's server and remove everything the demo made
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m demo --clean; \
+	elif [ -e .walhouse/demo ]; then echo "Run 'make setup' first: it takes Python to stop the demo's server."; exit 1; fi
+
+test: $(READY)  ## Run the whole suite on a real PostgreSQL and real Spark; TESTS=... for a part of it
+	@$(BIN)/python -m pytest $(or $(TESTS),tests)
+
+lint: $(READY)  ## Check style, form and types
+	@$(BIN)/ruff check $(PATHS)
+	@$(BIN)/ruff format --check $(PATHS)
+	@$(MAKE) --no-print-directory typecheck
+
+format: $(READY)  ## Put all code into its form
+	@$(BIN)/ruff check --fix $(PATHS)
+	@$(BIN)/ruff format $(PATHS)
+
+typecheck: $(READY)  ## Check types
+	@$(BIN)/mypy
+
+lock:  ## Bring the locked packages up to date
+	@scripts/lock
+
+bench: $(READY)  ## Measure walhouse beside Debezium's engine; CHANGES=1000000 ROWS=1000000
+	@$(BIN)/python -m benchmarks --changes $(or $(CHANGES),1000000) --rows $(or $(ROWS),1000000)
+
+build: $(READY)  ## Build the wheel and the source distribution into dist/
+	@$(BIN)/uv build --no-build-isolation --python $(BIN)/python
+
+notebooks: $(READY)  ## Run the notebooks against a server of their own
+	@$(BIN)/python -m pytest tests/e2e/test_notebooks.py
