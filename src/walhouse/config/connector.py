@@ -1,0 +1,203 @@
+"""The ``connector:`` section: Debezium's names, types and defaults, for the properties that are used here.
+
+Invariant: a field's alias is Debezium's name (``table_include_list`` is ``table.include.list``) and its default is
+Debezium's; ``walhouse.config.properties`` lists all other names. Source: Debezium 3.6, "Connector properties".
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
+
+from walhouse.config.connection import ConnectionSettings
+from walhouse.config.filters import NameFilter, TableFilter, split_list
+from walhouse.config.java_regex import PatternError, compile_pattern
+from walhouse.config.secrets import Secret, SecretReference, parse_secret, resolve_secret
+
+
+class SnapshotMode(StrEnum):
+    """``snapshot.mode``: what happens when bronze is empty."""
+
+    INITIAL = "initial"
+    """Read all captured tables at the slot's consistent point, then stream."""
+    NO_DATA = "no_data"
+    """Stream only."""
+
+
+class AutocreateMode(StrEnum):
+    """``publication.autocreate.mode``: what to do about the publication."""
+
+    ALL_TABLES = "all_tables"
+    FILTERED = "filtered"
+    DISABLED = "disabled"
+    NO_TABLES = "no_tables"
+
+
+_OLD_SNAPSHOT_MODES: Final = {"never": "no_data", "schema_only": "no_data", "exported": "initial"}
+_LATER_SNAPSHOT_MODES: Final = ("always", "initial_only", "when_needed", "configuration_based", "recovery", "custom")
+_STATEMENT: Final = re.compile(r"(?:[^;]|;;)+")
+
+
+def _secret(value: object) -> object:
+    return parse_secret(value) if isinstance(value, str) else value
+
+
+def _patterns(value: object) -> object:
+    """A list of patterns out of Debezium's text, or a list as it is; each pattern is compiled once, to be sure."""
+    patterns = split_list(value) if isinstance(value, str) else value
+    if not isinstance(patterns, list | tuple):
+        return value
+    for pattern in patterns:
+        try:
+            compile_pattern(str(pattern))
+        except PatternError as error:
+            raise ValueError(f"the pattern {pattern!r}: {error}") from None
+    return tuple(patterns)
+
+
+def _snapshot_mode(value: object) -> object:
+    if value in _LATER_SNAPSHOT_MODES:
+        raise ValueError(f"the mode {value} is not supported yet: use initial or no_data")
+    return _OLD_SNAPSHOT_MODES.get(str(value), value)
+
+
+def _plugin(value: object) -> object:
+    if value != "pgoutput":
+        raise ValueError("only pgoutput can be read, PostgreSQL's own; leave plugin.name out or set it to pgoutput")
+    return value
+
+
+def _without_reference(value: object) -> object:
+    if isinstance(value, str) and value.lstrip().startswith("${"):
+        raise ValueError("a reference is taken for database.password and database.sslpassword only")
+    return value
+
+
+Text = Annotated[str, BeforeValidator(_without_reference), StringConstraints(min_length=1)]
+SecretValue = Annotated[SecretReference | Secret, BeforeValidator(_secret), PlainSerializer(str, return_type=str)]
+Patterns = Annotated[tuple[str, ...], BeforeValidator(_patterns)]
+Items = Annotated[tuple[str, ...], BeforeValidator(lambda value: split_list(value) if isinstance(value, str) else value)]
+
+
+def debezium_name(field: str) -> str:
+    """The property that a field of ``Connector`` holds."""
+    return field.replace("_", ".")
+
+
+class Connector(BaseModel):
+    """What to capture, from where, as which events. Field by field the properties of docs/CONFIGURATION.md."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        arbitrary_types_allowed=True,
+        alias_generator=lambda field: field.replace("_", "."),
+        populate_by_name=True,
+        hide_input_in_errors=True,
+    )
+
+    topic_prefix: Annotated[Text, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$")]
+    topic_delimiter: Text = "."
+    database_hostname: Text
+    database_port: Annotated[int, Field(ge=1, le=65535)] = 5432
+    database_user: Text
+    database_password: SecretValue | None = None
+    database_dbname: Text
+    database_sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] = "prefer"
+    database_sslcert: Text | None = None
+    database_sslkey: Text | None = None
+    database_sslpassword: SecretValue | None = None
+    database_sslrootcert: Text | None = None
+    database_initial_statements: Annotated[str, Field(repr=False)] = ""
+    plugin_name: Annotated[Literal["pgoutput"], BeforeValidator(_plugin)] = "pgoutput"
+    slot_name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,63}$")] = "debezium"
+    slot_max_retries: Annotated[int, Field(ge=0)] = 6
+    slot_retry_delay_ms: Annotated[int, Field(ge=1)] = 10_000
+    publication_name: Annotated[Text, StringConstraints(max_length=63)] = "dbz_publication"
+    publication_autocreate_mode: AutocreateMode = AutocreateMode.ALL_TABLES
+    publish_via_partition_root: bool = False
+    snapshot_mode: Annotated[SnapshotMode, BeforeValidator(_snapshot_mode)] = SnapshotMode.INITIAL
+    schema_include_list: Patterns = ()
+    schema_exclude_list: Patterns = ()
+    table_include_list: Patterns = ()
+    table_exclude_list: Patterns = ()
+    column_include_list: Patterns = ()
+    column_exclude_list: Patterns = ()
+    message_prefix_include_list: Patterns = ()
+    message_prefix_exclude_list: Patterns = ()
+    skipped_operations: Items = ("t",)
+    tombstones_on_delete: bool = True
+    unavailable_value_placeholder: Text = "__debezium_unavailable_value"
+
+    @field_validator("skipped_operations")
+    @classmethod
+    def _known_operations(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if unknown := [operation for operation in value if operation not in {"c", "u", "d", "t", "none"}]:
+            raise ValueError(f"{unknown[0]!r} is no operation: expected some of c, u, d, t, or none")
+        if "none" in value and len(value) > 1:
+            raise ValueError("none stands alone")
+        return tuple(operation for operation in value if operation != "none")
+
+    @model_validator(mode="after")
+    def _one_list_of_each_kind(self) -> Self:
+        for kind in ("schema", "table", "column", "message_prefix"):
+            if getattr(self, f"{kind}_include_list") and getattr(self, f"{kind}_exclude_list"):
+                name = debezium_name(kind)
+                raise ValueError(f"{name}.include.list and {name}.exclude.list contradict each other: give one of them")
+        return self
+
+    @property
+    def table_filter(self) -> TableFilter:
+        """Which tables and columns are captured."""
+        return TableFilter(
+            schemas=NameFilter(self.schema_include_list, self.schema_exclude_list),
+            tables=NameFilter(self.table_include_list, self.table_exclude_list),
+            columns=NameFilter(self.column_include_list, self.column_exclude_list),
+        )
+
+    @property
+    def message_filter(self) -> NameFilter:
+        """Which prefixes of logical messages are captured."""
+        return NameFilter(self.message_prefix_include_list, self.message_prefix_exclude_list)
+
+    @property
+    def initial_statements(self) -> tuple[str, ...]:
+        """The statements of ``database.initial.statements``; ``;;`` is a semicolon within one."""
+        statements = (part.replace(";;", ";").strip() for part in _STATEMENT.findall(self.database_initial_statements))
+        return tuple(statement for statement in statements if statement)
+
+    def connection(self, base: Path) -> ConnectionSettings:
+        """The connection to the source, its secrets read now; ``base`` is where relative paths start.
+
+        Raises SecretError.
+        """
+
+        def file(path: str | None) -> str | None:
+            return None if path is None else str((base / Path(path).expanduser()).resolve())
+
+        return ConnectionSettings(
+            host=self.database_hostname,
+            port=self.database_port,
+            user=self.database_user,
+            password=resolve_secret(self.database_password, base),
+            database=self.database_dbname,
+            sslmode=self.database_sslmode,
+            sslcert=file(self.database_sslcert),
+            sslkey=file(self.database_sslkey),
+            sslpassword=resolve_secret(self.database_sslpassword, base),
+            sslrootcert=file(self.database_sslrootcert),
+            initial_statements=self.initial_statements,
+        )

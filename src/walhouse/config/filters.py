@@ -1,0 +1,72 @@
+r"""Which tables, columns and logical messages are captured: Debezium's lists, with Debezium's matching.
+
+Invariant: a list matches whole names, without case, as Java's regular expressions do (``java_regex``); what is not
+matched never reaches bronze. Source: Debezium 3.6, PostgreSQL connector, ``*.include.list`` and ``*.exclude.list``:
+items are separated by commas, a comma within an item is written ``\,``, blanks around items do not count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from walhouse.config.java_regex import compile_pattern
+from walhouse.names import TableName
+
+_ITEM: Final = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+
+SYSTEM_SCHEMAS: Final = frozenset({"pg_catalog", "information_schema"})
+SYSTEM_SCHEMA_PREFIXES: Final = ("pg_toast", "pg_temp")
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    r"""The items of a comma separated list, trimmed; ``\,`` is a comma within an item."""
+    items = (item.strip() for item in _ITEM.findall(text))
+    return tuple(_ESCAPE.sub(lambda match: "," if match[1] == "," else match[0], item) for item in items if item)
+
+
+@dataclass(frozen=True, slots=True)
+class NameFilter:
+    """One pair of lists over one kind of name. At most one of the two may be given."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def matches(self, name: str) -> bool:
+        """True if the name is in the include list, or not in the exclude list, or if there is neither."""
+        if self.include:
+            return _any_matches(self.include, name)
+        return not _any_matches(self.exclude, name)
+
+
+def _any_matches(patterns: tuple[str, ...], name: str) -> bool:
+    return any(compile_pattern(pattern).fullmatch(name) for pattern in patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFilter:
+    """What is captured of the source's tables and columns. Can be pickled."""
+
+    schemas: NameFilter = NameFilter()
+    tables: NameFilter = NameFilter()
+    columns: NameFilter = NameFilter()
+
+    def captures(self, name: TableName) -> bool:
+        """True if the table is captured: its schema and its ``schema.table`` pass, and it is not the system's."""
+        return not is_system_schema(name.schema) and self.schemas.matches(name.schema) and self.tables.matches(str(name))
+
+    def kept_columns(self, name: TableName, columns: Sequence[str], key: Sequence[str]) -> tuple[int, ...]:
+        """Positions in ``columns`` of those that are kept; the columns of the key always are."""
+        return tuple(
+            position
+            for position, column in enumerate(columns)
+            if column in key or self.columns.matches(f"{name}.{column}")
+        )
+
+
+def is_system_schema(schema: str) -> bool:
+    """True for schemas of PostgreSQL itself, which are never captured (``table.ignore.builtin``)."""
+    return schema in SYSTEM_SCHEMAS or schema.startswith(SYSTEM_SCHEMA_PREFIXES)

@@ -1,0 +1,129 @@
+"""Java's regular expressions, as Debezium's lists hold them, made Python's.
+
+Invariant: a pattern either matches exactly what Java's would, for names without line breaks, or is refused; a pattern
+that Python would silently read differently never passes. Java matches case-insensitively in ASCII only, as ``re.ASCII``
+does. Translated: named groups, ``\\Q…\\E``, ``\\z``, ``\\Z``, ``(?i)``. Refused: ``\\p{…}``, class intersection and
+union, octal and control escapes, ``\\R \\h \\v \\X \\G``, other inline flags, unbounded look-behind.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+_SAME_ESCAPES: Final = frozenset("dDwWsStnrfabB")
+_GROUP_NAME: Final = re.compile(r"\?<([A-Za-z][A-Za-z0-9]*)>")
+_GROUP_REFERENCE: Final = re.compile(r"\\k<([A-Za-z][A-Za-z0-9]*)>")
+_SAME_GROUPS: Final = re.compile(r"\?(?::|=|!|>|<=|<!|[ims]*(?:-[ims]+)?:)")
+_QUANTIFIER: Final = re.compile(r"\{\d+(?:,\d*)?\}")
+_CODE_POINT: Final = re.compile(r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})")
+
+
+class PatternError(ValueError):
+    """The pattern cannot be taken; the text says which part and why."""
+
+
+@lru_cache(maxsize=4096)
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """The pattern as Python's, to be used with ``fullmatch``. Raises PatternError."""
+    try:
+        return re.compile(_Translation(pattern).result(), re.ASCII | re.IGNORECASE)
+    except re.error as error:
+        raise PatternError(f"not a regular expression that can be used here: {error}") from None
+
+
+class _Translation:
+    """One walk over the pattern, from left to right."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.at = 0
+        self.parts: list[str] = []
+
+    def result(self) -> str:
+        while self.at < len(self.pattern):
+            self._next()
+        return "".join(self.parts)
+
+    def _take(self, length: int, replacement: str | None = None) -> None:
+        self.parts.append(self.pattern[self.at : self.at + length] if replacement is None else replacement)
+        self.at += length
+
+    def _refuse(self, what: str, why: str) -> PatternError:
+        return PatternError(f"{what} at character {self.at + 1} {why}")
+
+    def _next(self) -> None:
+        match self.pattern[self.at]:
+            case "\\":
+                self._escape(in_class=False)
+            case "[":
+                self._character_class()
+            case "(" if self.pattern.startswith("(?", self.at):
+                self._group()
+            case "{" if not _QUANTIFIER.match(self.pattern, self.at):
+                raise self._refuse("'{'", "starts no quantifier; write \\{ for a brace")
+            case _:
+                self._take(1)
+
+    def _escape(self, *, in_class: bool) -> None:
+        letter = self.pattern[self.at + 1 : self.at + 2]
+        if letter == "":
+            raise self._refuse("'\\'", "escapes nothing")
+        if letter == "Q":
+            return self._quotation()
+        if match := _CODE_POINT.match(self.pattern, self.at):
+            return self._take(len(match[0]))
+        if not letter.isascii() or not letter.isalnum():
+            return self._take(2)
+        if in_class:
+            if letter in "bB" or letter not in _SAME_ESCAPES:
+                raise self._refuse(f"'\\{letter}'", "within [] means another thing in Python than in Java")
+            return self._take(2)
+        return self._escape_outside(letter)
+
+    def _escape_outside(self, letter: str) -> None:
+        if letter in "zZ":
+            return self._take(2, r"\Z")
+        if letter == "A" or letter in _SAME_ESCAPES or letter in "123456789":
+            return self._take(2)
+        if match := _GROUP_REFERENCE.match(self.pattern, self.at):
+            return self._take(len(match[0]), f"(?P={match[1]})")
+        raise self._refuse(f"'\\{letter}'", "has no equal in Python's regular expressions")
+
+    def _quotation(self) -> None:
+        end = self.pattern.find(r"\E", self.at)
+        text = self.pattern[self.at + 2 :] if end < 0 else self.pattern[self.at + 2 : end]
+        self._take(len(text) + (2 if end < 0 else 4), re.escape(text))
+
+    def _character_class(self) -> None:
+        self._take(2 if self.pattern.startswith("[^", self.at) else 1)
+        if self.pattern.startswith("]", self.at):
+            raise self._refuse("']'", "closes an empty class; write \\] for a bracket")
+        while self.at < len(self.pattern) and self.pattern[self.at] != "]":
+            if self.pattern[self.at] == "\\":
+                self._escape(in_class=True)
+            elif self.pattern[self.at] == "[" or self.pattern.startswith("&&", self.at):
+                raise self._refuse("a union or intersection of classes", "has no equal in Python; list the characters")
+            elif self.pattern.startswith("--", self.at):
+                raise self._refuse("'--'", "within [] is no range in Java; write \\- for a hyphen")
+            elif self.pattern[self.at] in "|~":
+                self._take(1, "\\" + self.pattern[self.at])
+            else:
+                self._take(1)
+        if self.at >= len(self.pattern):
+            raise self._refuse("'['", "is not closed")
+        self._take(1)
+
+    def _group(self) -> None:
+        self._take(1)
+        if self.pattern.startswith("?i)", self.at):
+            # Names are compared without case anyway.
+            self.parts.pop()
+            self._take(3, "")
+        elif _SAME_GROUPS.match(self.pattern, self.at):
+            self._take(1)
+        elif match := _GROUP_NAME.match(self.pattern, self.at):
+            self._take(len(match[0]), f"?P<{match[1]}>")
+        else:
+            raise self._refuse("this kind of group", "is not Java's, or has no equal in Python")

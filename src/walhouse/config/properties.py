@@ -1,0 +1,269 @@
+"""Every property of the Debezium 3.6 PostgreSQL connector, and what walhouse does with it.
+
+Invariant: a property that is not in this table is an unknown key; one that is, is used, refused, or named in a warning.
+None is ignored without a word. docs/CONFIGURATION.md is generated from it.
+Source: Debezium 3.6, PostgreSQL connector, "Connector properties", and Kafka Connect's own connector properties.
+"""
+
+# ruff: noqa: E501  (a table: one record a line)
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from functools import cache
+from typing import Final, NamedTuple
+
+
+class State(StrEnum):
+    """What happens when a configuration gives the property."""
+
+    USED = "used"
+    """It does what Debezium's documentation says (the note names any difference)."""
+    WARNED = "accepted with a warning"
+    """It has no meaning here; the note says why. The warning repeats the note."""
+    DEFAULT_ONLY = "default only"
+    """Its default describes what happens here; every other value is refused with the note."""
+    REFUSED = "refused"
+    """Any value is an error; the note says why or what to use."""
+
+
+class Property(NamedTuple):
+    """One property. ``default`` is the text a Java properties file would hold, None if there is none."""
+
+    name: str
+    """``<...>`` stands for one part of the user's choice, a trailing ``*`` for any rest."""
+    kind: str
+    default: str | None
+    state: State
+    note: str
+
+    @property
+    def is_pattern(self) -> bool:
+        """True if the name stands for a family of names."""
+        return "<" in self.name or self.name.endswith("*")
+
+
+USED, WARNED, DEFAULT, REFUSED = State.USED, State.WARNED, State.DEFAULT_ONLY, State.REFUSED
+
+_KAFKA: Final = "Kafka Connect's; there is no Kafka here"
+_JVM: Final = "the JVM's; there is no JVM connector here"
+_CLASS: Final = "names a Java class, which cannot be loaded here"
+_QUEUE: Final = "sizes Debezium's in-memory queue; a pass streams its range, see lake.max_pass_bytes"
+_LATER: Final = "not yet"
+_MASK: Final = "not yet; refused, because a value that is to be masked must not land unmasked"
+
+TABLE: Final[tuple[Property, ...]] = (
+    # Connection
+    Property("topic.prefix", "text", None, USED, "required: the logical name of the source, the first part of every destination"),
+    Property("topic.delimiter", "text", ".", USED, "between the parts of a destination"),
+    Property("database.hostname", "text", None, USED, "required"),
+    Property("database.port", "int", "5432", USED, ""),
+    Property("database.user", "text", None, USED, "required"),
+    Property("database.password", "secret", None, USED, "a reference: ${env:NAME}, ${file:PATH} or ${secret:scope/key}"),
+    Property("database.dbname", "text", None, USED, "required"),
+    Property("database.sslmode", "enum", "prefer", USED, "disable, allow, prefer, require, verify-ca, verify-full"),
+    Property("database.sslcert", "file", None, USED, "relative to the configuration file"),
+    Property("database.sslkey", "file", None, USED, "relative to the configuration file; PEM or DER as libpq takes it, not Java's PKCS-8 only"),
+    Property("database.sslpassword", "secret", None, USED, "a reference, like database.password"),
+    Property("database.sslrootcert", "file", None, USED, "relative to the configuration file"),
+    Property("database.sslfactory", "class", None, WARNED, _JVM),
+    Property("database.tcpKeepAlive", "bool", "true", WARNED, "libpq keeps connections alive by itself"),
+    Property("database.initial.statements", "text", None, USED, "SQL run after each connect, separated by ; (;; is a literal semicolon)"),
+    Property("database.query.timeout.ms", "int", "600000", WARNED, "a snapshot and a range take as long as they need; bound a range by lake.max_pass_bytes"),
+    Property("connection.validation.timeout.ms", "int", "60000", WARNED, _JVM),
+    Property("connection.factory.class", "class", None, WARNED, _JVM),
+    Property("driver.*", "text", None, WARNED, "JDBC's; use database.ssl… and database.initial.statements"),
+    # Replication
+    Property("plugin.name", "enum", "pgoutput", USED, "only pgoutput; Debezium's own default, decoderbufs, needs an extension on the server"),
+    Property("slot.name", "text", "debezium", USED, "[a-z0-9_], at most 63 characters"),
+    Property("slot.drop.on.stop", "bool", "false", DEFAULT, "the lake continues from the slot, so that dropping it loses changes; `walhouse drop` removes it"),
+    Property("slot.failover", "bool", "false", DEFAULT, _LATER),
+    Property("slot.stream.params", "text", None, DEFAULT, _LATER),
+    Property("slot.max.retries", "int", "6", USED, "how often to try again while another process uses the slot"),
+    Property("slot.retry.delay.ms", "int", "10000", USED, "at most this long between two tries"),
+    Property("offset.mismatch.strategy", "enum", "no_validation", WARNED, "bronze is the offset: a slot behind it is read again, one ahead of it is an error"),
+    Property("publication.name", "text", "dbz_publication", USED, ""),
+    Property("publication.autocreate.mode", "enum", "all_tables", USED, "all_tables, filtered, disabled, no_tables; all_tables needs a superuser"),
+    Property("publish.via.partition.root", "bool", "false", USED, "takes effect when walhouse creates the publication"),
+    Property("replica.identity.autoset.values", "list", None, DEFAULT, _LATER),
+    Property("status.update.interval.ms", "int", "10000", WARNED, "the slot is advanced after each commit to bronze"),
+    Property("lsn.flush.mode", "enum", "connector", DEFAULT, "the slot follows bronze and nothing else may move it"),
+    Property("lsn.flush.timeout.ms", "int", "30000", WARNED, "see lake.flush_timeout_seconds"),
+    Property("lsn.flush.timeout.action", "enum", "fail", DEFAULT, "a slot that cannot be advanced is an error"),
+    Property("flush.lsn.source", "bool", "true", DEFAULT, "the slot follows bronze and nothing else may move it"),
+    Property("xmin.fetch.interval.ms", "int", "0", DEFAULT, _LATER),
+    Property("read.only", "bool", "false", DEFAULT, _LATER),
+    Property("internal.create.slot.command.timeout", "int", "90", WARNED, "creating a slot waits for running transactions; lock_timeout ends it"),
+    Property("internal.slot.seek.to.known.offset.on.start", "bool", "false", WARNED, "bronze is the offset"),
+    Property("internal.offset.activity.monitor.interval.ms", "int", None, WARNED, _JVM),
+    Property("internal.log.position.check.enable", "bool", "true", DEFAULT, "a gap between bronze and the slot is always an error"),
+    # Snapshots
+    Property("snapshot.mode", "enum", "initial", USED, "initial, no_data (also never and schema_only, its old names); others: not yet"),
+    Property("snapshot.mode.custom.name", "class", None, REFUSED, _CLASS),
+    Property("snapshot.mode.configuration.based.*", "bool", "false", DEFAULT, _LATER),
+    Property("snapshot.isolation.mode", "enum", "serializable", WARNED, "every chunk is read in the slot's own snapshot, whatever the mode"),
+    Property("snapshot.locking.mode", "enum", "none", WARNED, "tables are locked in ACCESS SHARE mode, as any reader does"),
+    Property("snapshot.locking.mode.custom.name", "class", None, REFUSED, _CLASS),
+    Property("snapshot.lock.timeout.ms", "int", "10000", WARNED, "readers' locks only; the server's lock_timeout holds"),
+    Property("snapshot.query.mode", "enum", "select_all", DEFAULT, _LATER),
+    Property("snapshot.query.mode.custom.name", "class", None, REFUSED, _CLASS),
+    Property("snapshot.include.collection.list", "list", None, DEFAULT, _LATER),
+    Property("snapshot.select.statement.overrides", "list", None, DEFAULT, "not yet; refused, because rows would land that are to be left out"),
+    Property("snapshot.select.statement.overrides.*", "text", None, REFUSED, "not yet; refused, because rows would land that are to be left out"),
+    Property("snapshot.fetch.size", "int", "10240", WARNED, "rows are streamed by COPY"),
+    Property("snapshot.delay.ms", "int", "0", WARNED, "start walhouse later instead"),
+    Property("streaming.delay.ms", "int", "0", WARNED, "start walhouse later instead"),
+    Property("snapshot.max.threads", "int", "1", WARNED, "see lake.snapshot_parallelism"),
+    Property("snapshot.max.threads.multiplier", "int", "1", WARNED, "see lake.snapshot_chunk_pages"),
+    Property("legacy.snapshot.max.threads", "bool", "false", WARNED, "see lake.snapshot_parallelism"),
+    Property("snapshot.tables.order.by.row.count", "enum", "disabled", WARNED, "tables are read side by side"),
+    Property("internal.snapshot.scan.all.columns.force", "bool", "false", DEFAULT, "columns that are left out are never read"),
+    # Incremental snapshots, signals, notifications
+    Property("incremental.snapshot.chunk.size", "int", "1024", WARNED, "there are no incremental snapshots yet"),
+    Property("incremental.snapshot.watermarking.strategy", "enum", "INSERT_INSERT", WARNED, "snapshots here write no watermarks"),
+    Property("incremental.snapshot.allow.schema.changes", "bool", "false", DEFAULT, _LATER),
+    Property("signal.data.collection", "text", None, DEFAULT, _LATER),
+    Property("signal.enabled.channels", "list", "source", WARNED, "there are no signals yet"),
+    Property("signal.poll.interval.ms", "int", "5000", WARNED, "there are no signals yet"),
+    Property("signal.file", "file", "file-signals.txt", WARNED, "there are no signals yet"),
+    Property("signal.kafka.*", "text", None, WARNED, _KAFKA),
+    Property("signal.consumer.*", "text", None, WARNED, _KAFKA),
+    Property("notification.enabled.channels", "list", None, DEFAULT, _LATER),
+    Property("notification.sink.topic.name", "text", None, WARNED, _KAFKA),
+    # Filters
+    Property("schema.include.list", "regexes", None, USED, "match the schema's whole name; excludes schema.exclude.list"),
+    Property("schema.exclude.list", "regexes", None, USED, ""),
+    Property("table.include.list", "regexes", None, USED, "match schema.table; excludes table.exclude.list"),
+    Property("table.exclude.list", "regexes", None, USED, ""),
+    Property("column.include.list", "regexes", None, USED, "match schema.table.column; key columns always stay; excludes column.exclude.list"),
+    Property("column.exclude.list", "regexes", None, USED, "key columns always stay"),
+    Property("table.ignore.builtin", "bool", "true", DEFAULT, "system schemas have no logical changes to capture"),
+    Property("message.prefix.include.list", "regexes", None, USED, "match a logical message's prefix; excludes message.prefix.exclude.list"),
+    Property("message.prefix.exclude.list", "regexes", None, USED, ""),
+    Property("message.key.columns", "text", None, DEFAULT, _LATER),
+    Property("column.mask.with.<length>.chars", "regexes", None, REFUSED, _MASK),
+    Property("column.mask.hash.*", "regexes", None, REFUSED, _MASK),
+    Property("column.truncate.to.<length>.chars", "regexes", None, REFUSED, _MASK),
+    Property("column.propagate.source.type", "regexes", None, WARNED, "the source's type of every column is in bronze's relation rows"),
+    Property("datatype.propagate.source.type", "regexes", None, WARNED, "the source's type of every column is in bronze's relation rows"),
+    # Shape of events
+    Property("skipped.operations", "list", "t", USED, "which of c, u, d, t, none silver leaves out; bronze and gold have them all"),
+    Property("tombstones.on.delete", "bool", "true", USED, "shown by `walhouse events`; a table needs none"),
+    Property("unavailable.value.placeholder", "text", "__debezium_unavailable_value", USED, ""),
+    Property("include.schema.comments", "bool", "false", DEFAULT, _LATER),
+    Property("skip.messages.without.change", "bool", "false", DEFAULT, _LATER),
+    Property("provide.transaction.metadata", "bool", "false", DEFAULT, _LATER),
+    Property("transaction.metadata.factory", "class", "io.debezium.pipeline.txmetadata.DefaultTransactionMetadataFactory", DEFAULT, _CLASS),
+    Property("topic.naming.strategy", "class", "io.debezium.schema.SchemaTopicNamingStrategy", DEFAULT, _CLASS),
+    Property("topic.transaction", "text", "transaction", DEFAULT, _LATER),
+    Property("topic.heartbeat.prefix", "text", "__debezium-heartbeat", WARNED, "there are no heartbeat events"),
+    Property("topic.heartbeat.name", "text", None, WARNED, "there are no heartbeat events"),
+    Property("heartbeat.topics.prefix", "text", "__debezium-heartbeat", WARNED, "there are no heartbeat events"),
+    Property("topic.cache.size", "int", "10000", WARNED, _KAFKA),
+    Property("topic.regex", "text", None, WARNED, _KAFKA),
+    Property("topic.replacement", "text", None, WARNED, _KAFKA),
+    Property("topic.key.*", "text", None, WARNED, _KAFKA),
+    Property("schema.name.adjustment.mode", "enum", "none", WARNED, "for Avro, which is not written here"),
+    Property("field.name.adjustment.mode", "enum", "none", DEFAULT, _LATER),
+    Property("extended.headers.enabled", "bool", "true", WARNED, _KAFKA),
+    Property("sourceinfo.struct.maker", "class", "io.debezium.connector.postgresql.PostgresSourceInfoStructMaker", DEFAULT, _CLASS),
+    # Types
+    Property("decimal.handling.mode", "enum", "precise", DEFAULT, _LATER),
+    Property("time.precision.mode", "enum", "adaptive", DEFAULT, _LATER),
+    Property("hstore.handling.mode", "enum", "json", DEFAULT, _LATER),
+    Property("interval.handling.mode", "enum", "numeric", DEFAULT, _LATER),
+    Property("binary.handling.mode", "enum", "bytes", DEFAULT, _LATER),
+    Property("money.fraction.digits", "int", "2", DEFAULT, _LATER),
+    Property("include.unknown.datatypes", "bool", "false", DEFAULT, _LATER),
+    Property("schema.refresh.mode", "enum", "columns_diff", DEFAULT, _LATER),
+    Property("converters", "list", None, REFUSED, _CLASS),
+    Property("post.processors", "list", None, DEFAULT, _LATER),
+    # Run time
+    Property("heartbeat.interval.ms", "int", "0", WARNED, "an idle pass moves the slot, see lake.idle_commit_seconds; there are no heartbeat events"),
+    Property("heartbeat.action.query", "text", None, DEFAULT, "not yet; walhouse writes nothing to the source's tables"),
+    Property("max.queue.size", "int", "8192", WARNED, _QUEUE),
+    Property("max.batch.size", "int", "2048", WARNED, _QUEUE),
+    Property("max.queue.size.in.bytes", "int", "0", WARNED, _QUEUE),
+    Property("queue.provider.*", "text", None, WARNED, _JVM),
+    Property("poll.interval.ms", "int", "500", WARNED, _QUEUE),
+    Property("poll.dispatch.interval.ms", "int", None, WARNED, _QUEUE),
+    Property("query.fetch.size", "int", "0", WARNED, "rows are streamed by COPY"),
+    Property("event.processing.failure.handling.mode", "enum", "fail", DEFAULT, "a change that cannot be read is never skipped"),
+    Property("event.converting.failure.handling.mode", "enum", "warn", WARNED, "a value that cannot be converted is kept as text and counted"),
+    Property("errors.max.retries", "int", "-1", WARNED, "run walhouse again: it goes on where it stopped"),
+    Property("retriable.restart.connector.wait.ms", "int", "10000", WARNED, "run walhouse again: it goes on where it stopped"),
+    Property("internal.custom.retriable.exception", "text", None, WARNED, _JVM),
+    Property("executor.shutdown.timeout.ms", "int", "4000", WARNED, _JVM),
+    Property("guardrail.collections.max", "int", "0", DEFAULT, _LATER),
+    Property("guardrail.collections.limit.action", "enum", "warn", DEFAULT, _LATER),
+    Property("custom.metric.tags", "text", None, WARNED, "JMX's; see `walhouse status`"),
+    Property("custom.sanitize.pattern", "text", None, WARNED, "no value of the configuration is logged"),
+    Property("statistics.metrics.enabled", "bool", "true", WARNED, "JMX's; see `walhouse status`"),
+    Property("internal.advanced.metrics.enable", "bool", "false", WARNED, "JMX's; see `walhouse status`"),
+    Property("openlineage.integration.*", "text", None, WARNED, _LATER),
+    # Kafka Connect
+    Property("name", "text", None, WARNED, _KAFKA),
+    Property("connector.class", "class", "io.debezium.connector.postgresql.PostgresConnector", WARNED, _KAFKA),
+    Property("tasks.max", "int", "1", WARNED, _KAFKA),
+    Property("tasks.max.enforce", "bool", "true", WARNED, _KAFKA),
+    Property("key.converter", "class", None, WARNED, _KAFKA),
+    Property("key.converter.*", "text", None, WARNED, _KAFKA),
+    Property("value.converter", "class", None, WARNED, _KAFKA),
+    Property("value.converter.*", "text", None, WARNED, _KAFKA),
+    Property("header.converter", "class", None, WARNED, _KAFKA),
+    Property("header.converter.*", "text", None, WARNED, _KAFKA),
+    Property("transforms", "list", None, WARNED, "Kafka Connect's; events are kept as the connector emits them, before any transform"),
+    Property("transforms.*", "text", None, WARNED, "Kafka Connect's; events are kept as the connector emits them, before any transform"),
+    Property("predicates", "list", None, WARNED, _KAFKA),
+    Property("predicates.*", "text", None, WARNED, _KAFKA),
+    Property("config.action.reload", "enum", "restart", WARNED, _KAFKA),
+    Property("config.providers", "list", None, WARNED, _KAFKA),
+    Property("config.providers.*", "text", None, WARNED, _KAFKA),
+    Property("errors.retry.timeout", "int", "0", WARNED, _KAFKA),
+    Property("errors.retry.delay.max.ms", "int", "60000", WARNED, _KAFKA),
+    Property("errors.tolerance", "enum", "none", WARNED, _KAFKA),
+    Property("errors.log.enable", "bool", "false", WARNED, _KAFKA),
+    Property("errors.log.include.messages", "bool", "false", WARNED, _KAFKA),
+    Property("topic.creation.*", "text", None, WARNED, _KAFKA),
+    Property("exactly.once.support", "enum", "requested", WARNED, "Kafka Connect's; every event has an identity here, so that none is doubled"),
+    Property("transaction.boundary", "enum", "poll", WARNED, _KAFKA),
+    Property("transaction.boundary.interval.ms", "int", None, WARNED, _KAFKA),
+    Property("offset.*", "text", None, WARNED, "Kafka Connect's; bronze is the offset"),
+    Property("offsets.storage.topic", "text", None, WARNED, "Kafka Connect's; bronze is the offset"),
+    Property("schema.history.internal.*", "text", None, WARNED, "bronze holds the relation rows"),
+    Property("producer.override.*", "text", None, WARNED, _KAFKA),
+    Property("consumer.override.*", "text", None, WARNED, _KAFKA),
+    Property("admin.override.*", "text", None, WARNED, _KAFKA),
+    # Names that Debezium has given up
+    Property("database.server.name", "text", None, REFUSED, "is called topic.prefix since Debezium 2.0"),
+    Property("schema.whitelist", "regexes", None, REFUSED, "is called schema.include.list"),
+    Property("schema.blacklist", "regexes", None, REFUSED, "is called schema.exclude.list"),
+    Property("table.whitelist", "regexes", None, REFUSED, "is called table.include.list"),
+    Property("table.blacklist", "regexes", None, REFUSED, "is called table.exclude.list"),
+    Property("column.whitelist", "regexes", None, REFUSED, "is called column.include.list"),
+    Property("column.blacklist", "regexes", None, REFUSED, "is called column.exclude.list"),
+    Property("toasted.value.placeholder", "text", None, REFUSED, "is called unavailable.value.placeholder"),
+    Property("snapshot.custom.class", "class", None, REFUSED, _CLASS),
+)  # fmt: skip
+
+_EXACT: Final = {record.name: record for record in TABLE if not record.is_pattern}
+
+
+@cache
+def _families() -> tuple[tuple[re.Pattern[str], Property], ...]:
+    def pattern(name: str) -> re.Pattern[str]:
+        return re.compile(re.sub(r"<[a-z]+>", "[^.]+", re.escape(name).replace(r"\*", ".+")))
+
+    return tuple((pattern(record.name), record) for record in TABLE if record.is_pattern)
+
+
+def find(name: str) -> Property | None:
+    """The record of a property, None if Debezium has none of that name."""
+    if name in _EXACT:
+        return _EXACT[name]
+    return next((record for pattern, record in _families() if pattern.fullmatch(name)), None)
+
+
+def known_names() -> tuple[str, ...]:
+    """All names that are not patterns, for suggestions."""
+    return tuple(_EXACT)
