@@ -1,0 +1,112 @@
+"""The real PostgreSQL server of a test run, and a database of its own for each test.
+
+With WALHOUSE_TEST_DSN set, that server is used instead of the embedded one; its user must be a superuser.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from fixtures.server import EmbeddedServer
+from walhouse.config.connection import ConnectionSettings
+from walhouse.config.secrets import Secret
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True)
+class Server:
+    """The server of this run. ``embedded`` is None if it was given by WALHOUSE_TEST_DSN."""
+
+    dsn: str
+    embedded: EmbeddedServer | None
+
+    def settings(self, database: str = "postgres") -> ConnectionSettings:
+        """How walhouse itself would connect."""
+        facts: dict[str, Any] = conninfo_to_dict(self.dsn)
+        return ConnectionSettings(
+            host=str(facts["host"]),
+            port=int(facts.get("port", 5432)),
+            user=str(facts["user"]),
+            password=Secret(str(facts["password"])) if "password" in facts else None,
+            database=database,
+        )
+
+
+@dataclass(frozen=True)
+class Database:
+    """A fresh database, dropped with its slots after the test."""
+
+    name: str
+    dsn: str
+    settings: ConnectionSettings
+
+    def connect(self, **options: Any) -> psycopg.Connection[Any]:
+        """A plain superuser connection in autocommit mode, without any of walhouse's session settings."""
+        return psycopg.connect(self.dsn, **{"autocommit": True, **options})
+
+    def execute(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Run each statement in a transaction of its own; the rows of the last one that has any."""
+        rows: list[tuple[Any, ...]] = []
+        with self.connect() as connection:
+            for statement in statements:
+                cursor = connection.execute(statement.encode())
+                rows = cursor.fetchall() if cursor.description else rows
+        return rows
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for the whole run."""
+    given = os.environ.get("WALHOUSE_TEST_DSN")
+    if given:
+        yield Server(given, None)
+        return
+    with EmbeddedServer.start(tmp_path_factory.mktemp("postgres") / "server") as embedded:
+        yield Server(embedded.dsn(), embedded)
+
+
+@pytest.fixture
+def database(server: Server) -> Iterator[Database]:
+    """A new, empty database."""
+    name = f"walhouse_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server.dsn, autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            yield Database(name, make_conninfo(server.dsn, dbname=name), server.settings(name))
+        finally:
+            _drop_slots(admin, name)
+            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _drop_slots(admin: psycopg.Connection[Any], database: str) -> None:
+    """End whoever reads the database's slots, then drop them; an ended reader needs a moment to let go."""
+    deadline = time.monotonic() + 20
+    admin.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = %s AND pid <> pg_backend_pid()",
+        [database],
+    )
+    query = "SELECT slot_name FROM pg_replication_slots WHERE database = %s"
+    for (slot,) in admin.execute(query, [database]).fetchall():
+        while True:
+            try:
+                admin.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+            except psycopg.errors.ObjectInUse:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+            except psycopg.errors.UndefinedObject:
+                break
+            else:
+                break
