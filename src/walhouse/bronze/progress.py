@@ -1,0 +1,110 @@
+"""How far bronze is complete, as bronze itself says.
+
+Invariant: progress is written in the same Delta commit as the rows it speaks of, and is the only position that
+capture resumes from.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+
+from walhouse.lsn import Lsn
+from walhouse.pgoutput.row import Kind
+from walhouse.postgres.identity import SourceIdentity
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from walhouse.lakehouse.layout import LakeLayout
+
+
+class CaptureState(StrEnum):
+    """What capture was doing when it wrote the row."""
+
+    SNAPSHOT = "snapshot"
+    """An initial snapshot was begun with a slot of our own: until it is in bronze it may be begun again."""
+    STREAMING = "streaming"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One progress row."""
+
+    pass_number: int
+    captured_to: Lsn | None
+    state: CaptureState
+    source: SourceIdentity
+    slot: str
+    publication: str
+    """Fingerprint of the publication: which OIDs it and its entries have."""
+    messages: tuple[int, ...] = ()
+    """LSNs of lone messages that are in bronze although they lie at or past ``captured_to``."""
+    counts: tuple[tuple[str, int], ...] = ()
+    """What the pass read: transactions, changes, bytes ..."""
+
+    def to_json(self) -> str:
+        """The text that bronze keeps."""
+        return json.dumps({**asdict(self), "counts": dict(self.counts)}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what ``to_json`` wrote."""
+        raw: dict[str, Any] = json.loads(text)
+        captured_to = raw["captured_to"]
+        return cls(
+            pass_number=raw["pass_number"],
+            captured_to=None if captured_to is None else Lsn(captured_to),
+            state=CaptureState(raw["state"]),
+            source=SourceIdentity(**raw["source"]),
+            slot=raw["slot"],
+            publication=raw["publication"],
+            messages=tuple(raw["messages"]),
+            counts=tuple(raw["counts"].items()),
+        )
+
+    def next(self, captured_to: Lsn, publication: str) -> Progress:
+        """The progress that the following pass will write if it reads up to ``captured_to``."""
+        return replace(
+            self,
+            pass_number=self.pass_number + 1,
+            captured_to=captured_to,
+            state=CaptureState.STREAMING,
+            publication=publication,
+            messages=(),
+            counts=(),
+        )
+
+
+class Position(NamedTuple):
+    """Where bronze stands, without the details."""
+
+    pass_number: int
+    captured_to: Lsn
+
+
+def read_position(spark: SparkSession, layout: LakeLayout) -> Position | None:
+    """The highest pass and LSN. Unfiltered maxima of columns with statistics: answered from Delta's log."""
+    row = spark.table(str(layout.bronze)).select(F.max("pass"), F.max("captured_to")).first()
+    if row is None or row[0] is None:
+        return None
+    return Position(int(row[0]), Lsn(row[1] or 0))
+
+
+def read_progress(spark: SparkSession, layout: LakeLayout) -> Progress | None:
+    """The last progress row, or None if nothing was ever captured."""
+    position = read_position(spark, layout)
+    if position is None:
+        return None
+    row = (
+        spark.table(str(layout.bronze))
+        .where((F.col("pass") == position.pass_number) & (F.col("kind") == Kind.PROGRESS.value))
+        .select("progress")
+        .first()
+    )
+    assert row is not None, f"pass {position.pass_number} has no progress row"
+    return Progress.from_json(row[0])

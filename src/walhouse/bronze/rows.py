@@ -1,0 +1,98 @@
+"""Bronze rows that are not decoded from the stream: snapshot rows, relation rows, the progress row.
+
+Invariant: every batch has exactly the schema ``ROW``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from walhouse.bronze.progress import Progress
+from walhouse.lsn import Lsn
+from walhouse.pgoutput.relation import RelationDescription
+from walhouse.pgoutput.row import MICROS, ROW, SNAPSHOT_SEQ, Kind, Op
+
+
+def batch(length: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    """A batch of ROW with these columns and NULL in all others."""
+    arrays = [columns.get(field.name, None) for field in ROW]
+    filled = [
+        pa.nulls(length, field.type) if array is None else array for field, array in zip(ROW, arrays, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(filled, schema=ROW)
+
+
+def progress_row(progress: Progress, captured_at: int) -> pa.RecordBatch:
+    """The one row that says that everything before ``captured_to`` is in bronze."""
+    return batch(
+        1,
+        {
+            "pass": pa.array([progress.pass_number], pa.int64()),
+            "captured_to": pa.array([progress.captured_to], pa.int64()),
+            "kind": pa.array([Kind.PROGRESS.value]),
+            "captured_at": pa.array([captured_at], pa.int64()).cast(MICROS),
+            "progress": pa.array([progress.to_json()]),
+        },
+    )
+
+
+def relation_rows(
+    relations: Sequence[RelationDescription], pass_number: int, at: Lsn, captured_at: int
+) -> pa.RecordBatch:
+    """One row a relation version, as the catalog described it at an LSN."""
+    count = len(relations)
+    return batch(
+        count,
+        {
+            "pass": pa.repeat(pa.scalar(pass_number, pa.int64()), count),
+            "kind": pa.array([Kind.RELATION.value] * count, pa.string()),
+            "schema_name": pa.array([relation.schema for relation in relations], pa.string()),
+            "table_name": pa.array([relation.table for relation in relations], pa.string()),
+            "commit_lsn": pa.repeat(pa.scalar(int(at), pa.int64()), count),
+            "captured_at": pa.repeat(pa.scalar(captured_at, pa.int64()), count).cast(MICROS),
+            "relation_version": pa.array([relation.version for relation in relations], pa.int64()),
+            "relation": pa.array([relation.to_json() for relation in relations], pa.string()),
+        },
+    )
+
+
+def snapshot_rows(
+    values: pa.Array,
+    relation: RelationDescription,
+    *,
+    pass_number: int,
+    snapshot_id: str,
+    visibility: str,
+    chunk: int,
+    first_row: int,
+    at: Lsn,
+    captured_at: int,
+) -> pa.RecordBatch:
+    """Rows that a snapshot's chunk read: ``values`` holds one list of texts a row, in the relation's column order."""
+    count = len(values)
+
+    def constant(value: object, kind: pa.DataType) -> pa.Array:
+        return pa.repeat(pa.scalar(value, kind), count)
+
+    sequence = np.arange(first_row, first_row + count, dtype=np.int64) + (SNAPSHOT_SEQ + (chunk << 32))
+    snapshot_type = ROW.field("snapshot").type
+    return batch(
+        count,
+        {
+            "pass": constant(pass_number, pa.int64()),
+            "kind": constant(Kind.SNAPSHOT.value, pa.string()),
+            "op": constant(Op.READ.value, pa.string()),
+            "schema_name": constant(relation.schema, pa.string()),
+            "table_name": constant(relation.table, pa.string()),
+            "commit_lsn": constant(int(at), pa.int64()),
+            "seq": pa.array(sequence),
+            "lsn": constant(int(at), pa.int64()),
+            "captured_at": constant(captured_at, pa.int64()).cast(MICROS),
+            "relation_version": constant(relation.version, pa.int64()),
+            "after": values,
+            "snapshot": constant({"id": snapshot_id, "chunk": chunk, "visibility": visibility}, snapshot_type),
+        },
+    )

@@ -1,0 +1,157 @@
+"""Spark data sources over PostgreSQL: one bounded range of the WAL, and the chunks of a snapshot.
+
+Invariant: what a task needs, the connection's secret among it, travels inside the pickled plan; never as an option,
+so that neither a query plan nor a log can show it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from walhouse.bronze.failure import in_task
+from walhouse.bronze.progress import Progress
+from walhouse.bronze.rows import progress_row, relation_rows, snapshot_rows
+from walhouse.bronze.table import COLUMNS
+from walhouse.config.connection import ConnectionSettings
+from walhouse.lsn import Lsn
+from walhouse.pgoutput.decoder import Decoder, DecoderPlan, TableSelection
+from walhouse.pgoutput.frames import frames_from_copy
+from walhouse.pgoutput.relation import RelationDescription
+from walhouse.pgoutput.tuples import copy_rows_to_texts
+from walhouse.postgres.peek import peek_blocks
+from walhouse.postgres.snapshot import Chunk, chunk_blocks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class WalRangePlan:
+    """One range of the WAL: what to peek, how to decode it, and the progress that it amounts to."""
+
+    settings: ConnectionSettings
+    slot: str
+    publication: str
+    decoder: DecoderPlan
+    selection: TableSelection
+    announced: tuple[RelationDescription, ...]
+    """Descriptions that the catalog has and bronze lacks: a new column shows here before any change has it."""
+    progress: Progress
+
+    def batches(self, part: int) -> Iterator[pa.RecordBatch]:
+        """Announced relations, then the range's rows, then the progress row."""
+        del part
+        captured_at, window = self.decoder.captured_at, self.decoder.window
+        if self.announced:
+            yield relation_rows(self.announced, self.progress.pass_number, window.end, captured_at)
+        decoder = Decoder(self.decoder, self.selection)
+        for blocks in peek_blocks(self.settings, self.slot, self.publication, window.end):
+            yield from decoder.decode(frames_from_copy(blocks))
+        counts = decoder.finish()
+        progress = replace(
+            self.progress, counts=tuple(counts.as_dict().items()), messages=tuple(counts.messages_past_end)
+        )
+        yield progress_row(progress, captured_at)
+
+    @property
+    def parts(self) -> int:
+        """A slot has one reader at a time."""
+        return 1
+
+
+@dataclass(frozen=True)
+class SnapshotPlan:
+    """A snapshot: groups of chunks, each group read by one task, and the rows that complete it."""
+
+    settings: ConnectionSettings
+    exported: str
+    """Name of the exported snapshot that every task reads in."""
+    groups: tuple[tuple[Chunk, ...], ...]
+    relations: tuple[RelationDescription, ...]
+    snapshot_id: str
+    visibility: str
+    at: Lsn
+    pass_number: int
+    captured_at: int
+    progress: Progress | None
+
+    @property
+    def parts(self) -> int:
+        """One task a group, and one for the relation and progress rows."""
+        return len(self.groups) + 1
+
+    def batches(self, part: int) -> Iterator[pa.RecordBatch]:
+        """The rows of one part."""
+        if part < len(self.groups):
+            for chunk in self.groups[part]:
+                yield from self._chunk(chunk)
+            return
+        if self.progress is not None:
+            yield relation_rows(self.relations, self.pass_number, self.at, self.captured_at)
+            yield progress_row(self.progress, self.captured_at)
+
+    def _chunk(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+        relation = next(each for each in self.relations if each.name == chunk.table)
+        rows = 0
+        for blocks in chunk_blocks(self.settings, self.exported, relation, chunk):
+            values = copy_rows_to_texts(blocks, len(relation.columns))
+            yield snapshot_rows(
+                values,
+                relation,
+                pass_number=self.pass_number,
+                snapshot_id=self.snapshot_id,
+                visibility=self.visibility,
+                chunk=chunk.number,
+                first_row=rows,
+                at=self.at,
+                captured_at=self.captured_at,
+            )
+            rows += len(values)
+
+
+@dataclass(frozen=True)
+class _Part(InputPartition):
+    number: int
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, plan: WalRangePlan | SnapshotPlan) -> None:
+        self.plan = plan
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [_Part(number) for number in range(self.plan.parts)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Part)
+        with in_task():
+            yield from self.plan.batches(partition.number)
+
+
+_REGISTERING = threading.Lock()
+
+
+def load(spark: SparkSession, plan: WalRangePlan | SnapshotPlan) -> DataFrame:
+    """The rows of a plan, as a DataFrame with bronze's columns. Nothing is read until an action runs."""
+
+    class PostgresSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "walhouse"
+
+        def schema(self) -> StructType:
+            return COLUMNS
+
+        def reader(self, schema: StructType) -> DataSourceReader:
+            del schema
+            return _Reader(plan)
+
+    with _REGISTERING:
+        spark.dataSource.register(PostgresSource)
+        return spark.read.format(PostgresSource.name()).load()

@@ -1,0 +1,59 @@
+"""The relation versions that bronze knows.
+
+Invariant: what silver and gold know of a table comes from bronze's relation rows alone, never from the source of now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+
+from walhouse.errors import LakeError
+from walhouse.pgoutput.relation import RelationDescription
+from walhouse.pgoutput.row import Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from walhouse.lakehouse.layout import LakeLayout
+
+
+class RelationCatalog:
+    """Relation descriptions by version, read from bronze once and again only when new passes have come."""
+
+    def __init__(self, spark: SparkSession, layout: LakeLayout) -> None:
+        self._spark = spark
+        self._layout = layout
+        self._known: dict[int, RelationDescription] = {}
+        self._read_to = -1
+
+    def refresh(self, to_pass: int) -> None:
+        """Read the relation rows of passes not read so far."""
+        if to_pass <= self._read_to:
+            return
+        rows = (
+            self._spark.table(str(self._layout.bronze))
+            .where((F.col("kind") == Kind.RELATION.value) & (F.col("pass") > self._read_to) & (F.col("pass") <= to_pass))
+            .select("pass", "relation_version", "relation")
+            .orderBy("pass")
+        )
+        for row in rows.toLocalIterator():
+            self._known[int(row["relation_version"])] = RelationDescription.from_json(row["relation"])
+        self._read_to = to_pass
+
+    @property
+    def versions(self) -> frozenset[int]:
+        """All versions that bronze describes."""
+        return frozenset(self._known)
+
+    def describe(self, versions: Sequence[int]) -> tuple[RelationDescription, ...]:
+        """The descriptions of these versions, in the order given."""
+        missing = [version for version in versions if version not in self._known]
+        if missing:
+            raise LakeError(
+                f"Bronze has changes of {len(missing)} relation version(s) that it does not describe: {missing}.",
+                todo="Restore bronze to a version before rows were removed from it.",
+            )
+        return tuple(self._known[version] for version in versions)

@@ -1,0 +1,61 @@
+"""From a range of bronze to the changes of one table, ready to be put in order.
+
+Invariant: the order and identity of a change is (commit_lsn, seq); a snapshot row stands at its snapshot's LSN, after
+every commit before it and before every commit from there on.
+
+A snapshot that was exported when a slot was created sees exactly the commits that start before the slot's consistent
+point, so none of its rows can be older than a change before it: ``superseded`` is false for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+
+from walhouse.pgoutput.row import Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from walhouse.changes.epoch import EpochRange
+    from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.names import TableName
+
+RESOLVED = (
+    "op",
+    "commit_lsn",
+    "seq",
+    "lsn",
+    "xid",
+    "commit_ts",
+    "captured_at",
+    "relation_version",
+    "before_kind",
+    "before",
+    "after",
+    "unchanged",
+    "origin",
+    "snapshot",
+)
+
+
+def bronze_range(spark: SparkSession, layout: LakeLayout, epoch: EpochRange) -> DataFrame:
+    """Bronze's rows of the epoch's passes."""
+    return spark.table(str(layout.bronze)).where(
+        (F.col("pass") > epoch.after_pass) & (F.col("pass") <= epoch.to_pass)
+    )
+
+
+def resolve(bronze: DataFrame, table: TableName) -> DataFrame:
+    """The changes and snapshot rows of one table: columns RESOLVED and ``superseded``."""
+    return bronze.where(
+        (F.col("schema_name") == table.schema)
+        & (F.col("table_name") == table.table)
+        & F.col("kind").isin(Kind.CHANGE.value, Kind.SNAPSHOT.value)
+    ).select(*RESOLVED, F.lit(False).alias("superseded"))  # noqa: FBT003  (Spark's signature)
+
+
+def messages(bronze: DataFrame) -> DataFrame:
+    """The logical messages of a range."""
+    return bronze.where(F.col("kind") == Kind.MESSAGE.value)
