@@ -6,9 +6,11 @@ Invariant: neither repr nor error shows a password; it leaves through ``paramete
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from walhouse.config.secrets import Secret
+if TYPE_CHECKING:
+    from walhouse.config.secrets import Secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +28,8 @@ class ConnectionSettings:
     sslpassword: Secret | None = None
     sslrootcert: str | None = None
     application_name: str = "walhouse"
-    initial_statements: tuple[str, ...] = ()
-    """SQL to run after each connect, in order (``database.initial.statements``)."""
+    initial_statements: tuple[str, ...] = field(default=(), repr=False)
+    """SQL to run after each connect, in order (``database.initial.statements``); may hold what nobody is to see."""
 
     def parameters(self) -> dict[str, str | int]:
         """libpq's connection parameters (PostgreSQL documentation, "Parameter Key Words"), the password among them."""
@@ -35,12 +37,12 @@ class ConnectionSettings:
             "host": self.host,
             "port": self.port,
             "user": self.user,
-            "password": self.password and self.password.reveal(),
+            "password": None if self.password is None else self.password.reveal(),
             "dbname": self.database,
             "sslmode": self.sslmode,
             "sslcert": self.sslcert,
             "sslkey": self.sslkey,
-            "sslpassword": self.sslpassword and self.sslpassword.reveal(),
+            "sslpassword": None if self.sslpassword is None else self.sslpassword.reveal(),
             "sslrootcert": self.sslrootcert,
             "application_name": self.application_name,
         }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -18,8 +18,8 @@ from pydantic import (
     Field,
     PlainSerializer,
     StringConstraints,
+    ValidationInfo,
     field_validator,
-    model_validator,
 )
 
 from walhouse.config.connection import ConnectionSettings
@@ -47,8 +47,20 @@ class AutocreateMode(StrEnum):
 
 
 _OLD_SNAPSHOT_MODES: Final = {"never": "no_data", "schema_only": "no_data", "exported": "initial"}
-_LATER_SNAPSHOT_MODES: Final = ("always", "initial_only", "when_needed", "configuration_based", "recovery", "custom")
+_LATER_SNAPSHOT_MODES: Final = (
+    "always",
+    "initial_only",
+    "when_needed",
+    "configuration_based",
+    "recovery",
+    "custom",
+)
 _STATEMENT: Final = re.compile(r"(?:[^;]|;;)+")
+
+
+def debezium_name(field: str) -> str:
+    """The property that a field of ``Connector`` holds."""
+    return field.replace("_", ".")
 
 
 def _secret(value: object) -> object:
@@ -89,12 +101,9 @@ def _without_reference(value: object) -> object:
 Text = Annotated[str, BeforeValidator(_without_reference), StringConstraints(min_length=1)]
 SecretValue = Annotated[SecretReference | Secret, BeforeValidator(_secret), PlainSerializer(str, return_type=str)]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(_patterns)]
-Items = Annotated[tuple[str, ...], BeforeValidator(lambda value: split_list(value) if isinstance(value, str) else value)]
-
-
-def debezium_name(field: str) -> str:
-    """The property that a field of ``Connector`` holds."""
-    return field.replace("_", ".")
+Items = Annotated[
+    tuple[str, ...], BeforeValidator(lambda value: split_list(value) if isinstance(value, str) else value)
+]
 
 
 class Connector(BaseModel):
@@ -104,7 +113,7 @@ class Connector(BaseModel):
         frozen=True,
         extra="forbid",
         arbitrary_types_allowed=True,
-        alias_generator=lambda field: field.replace("_", "."),
+        alias_generator=debezium_name,
         populate_by_name=True,
         hide_input_in_errors=True,
     )
@@ -121,7 +130,7 @@ class Connector(BaseModel):
     database_sslkey: Text | None = None
     database_sslpassword: SecretValue | None = None
     database_sslrootcert: Text | None = None
-    database_initial_statements: Annotated[str, Field(repr=False)] = ""
+    database_initial_statements: Annotated[str, Field(repr=False, exclude=True)] = ""
     plugin_name: Annotated[Literal["pgoutput"], BeforeValidator(_plugin)] = "pgoutput"
     slot_name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,63}$")] = "debezium"
     slot_max_retries: Annotated[int, Field(ge=0)] = 6
@@ -151,13 +160,13 @@ class Connector(BaseModel):
             raise ValueError("none stands alone")
         return tuple(operation for operation in value if operation != "none")
 
-    @model_validator(mode="after")
-    def _one_list_of_each_kind(self) -> Self:
-        for kind in ("schema", "table", "column", "message_prefix"):
-            if getattr(self, f"{kind}_include_list") and getattr(self, f"{kind}_exclude_list"):
-                name = debezium_name(kind)
-                raise ValueError(f"{name}.include.list and {name}.exclude.list contradict each other: give one of them")
-        return self
+    @field_validator("schema_exclude_list", "table_exclude_list", "column_exclude_list", "message_prefix_exclude_list")
+    @classmethod
+    def _no_include_list_beside(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        include = str(info.field_name).replace("exclude", "include")
+        if value and info.data.get(include):
+            raise ValueError(f"contradicts {debezium_name(include)}: give one of the two")
+        return value
 
     @property
     def table_filter(self) -> TableFilter:

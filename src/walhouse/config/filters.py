@@ -8,12 +8,15 @@ items are separated by commas, a comma within an item is written ``\,``, blanks 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from walhouse.config.java_regex import compile_pattern
-from walhouse.names import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from walhouse.names import TableName
 
 _ITEM: Final = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
@@ -56,7 +59,9 @@ class TableFilter:
 
     def captures(self, name: TableName) -> bool:
         """True if the table is captured: its schema and its ``schema.table`` pass, and it is not the system's."""
-        return not is_system_schema(name.schema) and self.schemas.matches(name.schema) and self.tables.matches(str(name))
+        return (
+            not is_system_schema(name.schema) and self.schemas.matches(name.schema) and self.tables.matches(str(name))
+        )
 
     def kept_columns(self, name: TableName, columns: Sequence[str], key: Sequence[str]) -> tuple[int, ...]:
         """Positions in ``columns`` of those that are kept; the columns of the key always are."""

@@ -11,7 +11,15 @@ from pathlib import Path
 from string import Formatter
 from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 _SIZE: Final = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB|TiB|kB|KB|MB|GB|TB)?")
 _UNITS: Final = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -44,7 +52,9 @@ class Lake(BaseModel):
         Field(description="the catalog that holds the schemas (Unity Catalog); instead of `path`"),
     ] = None
     bronze: Annotated[SchemaName, Field(description="schema of the raw changes")] = "bronze"
-    silver: Annotated[SchemaName, Field(description="schema of Debezium's events, a table for each source table")] = "silver"
+    silver: Annotated[SchemaName, Field(description="schema of Debezium's events, a table for each source table")] = (
+        "silver"
+    )
     gold: Annotated[SchemaName, Field(description="schema of the current rows, a table for each source table")] = "gold"
     ops: Annotated[SchemaName, Field(description="schema of epochs and proofs")] = "ops"
     table_name: Annotated[
@@ -62,11 +72,19 @@ class Lake(BaseModel):
     ] = 10
     parallel_tables: Annotated[int, Field(ge=1, description="tables merged side by side")] = 8
     snapshot_parallelism: Annotated[
-        int, Field(ge=0, description="snapshot chunks read side by side; 0: one for each core of this machine")
+        int,
+        Field(ge=0, description="snapshot chunks read side by side; 0: one for each core of this machine"),
     ] = 0
     snapshot_chunk_pages: Annotated[
         int, Field(ge=1, description="pages of 8 KiB in one chunk of a table's snapshot")
     ] = 8192
+
+    @field_validator("path", mode="before")
+    @classmethod
+    def _no_url(cls, value: object) -> object:
+        if isinstance(value, str) and "://" in value:
+            raise ValueError("a local folder is expected, not a URL; for object storage give catalog instead")
+        return value
 
     @field_validator("table_name")
     @classmethod

@@ -64,7 +64,7 @@ TABLE: Final[tuple[Property, ...]] = (
     Property("database.sslmode", "enum", "prefer", USED, "disable, allow, prefer, require, verify-ca, verify-full"),
     Property("database.sslcert", "file", None, USED, "relative to the configuration file"),
     Property("database.sslkey", "file", None, USED, "relative to the configuration file; PEM or DER as libpq takes it, not Java's PKCS-8 only"),
-    Property("database.sslpassword", "secret", None, USED, "a reference, like database.password"),
+    Property("database.sslpassword", "secret", None, USED, "of sslkey; a reference, like database.password"),
     Property("database.sslrootcert", "file", None, USED, "relative to the configuration file"),
     Property("database.sslfactory", "class", None, WARNED, _JVM),
     Property("database.tcpKeepAlive", "bool", "true", WARNED, "libpq keeps connections alive by itself"),

@@ -14,7 +14,7 @@ from typing import Final
 
 from walhouse.errors import SecretError
 
-SECRET_MASK: Final = "***"
+SECRET_MASK: Final = "***"  # noqa: S105  what is shown instead of one
 _REFERENCE: Final = re.compile(r"\$\{(env|file|secret):([^{}]+)\}")
 
 
