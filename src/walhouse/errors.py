@@ -143,6 +143,19 @@ class WalNotFlushedError(SourceError):
     """The server did not flush its WAL up to a position in time. Fields: lsn, flushed, seconds."""
 
 
+class LockTimeoutError(SourceError):
+    """Another transaction holds what walhouse waits for. Fields: table, slot, pids."""
+
+    todo = "Wait for that transaction or end it, then run again."
+
+
+class SnapshotLostError(SourceError):
+    """The exported snapshot is gone, because the session that held it ended. Fields: snapshot."""
+
+    safe = "Nothing of this snapshot counts, and nothing of it was committed."
+    todo = "Run again: the snapshot starts anew."
+
+
 class TemporarySpaceError(SourceError):
     """The range does not fit into the server's temp_file_limit. Fields: slot, range."""
 

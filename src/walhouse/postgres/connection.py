@@ -1,0 +1,129 @@
+"""Connections to the source, all with the same session settings, because these govern the text of values.
+
+Invariant: whatever a role, a database, the environment (PGTZ, PGDATESTYLE, PGOPTIONS) or a pooler sets, a value has the
+same text in every session of walhouse, in the stream and in a snapshot.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+from psycopg import sql
+
+from walhouse.errors import SourceError
+from walhouse.postgres.failure import Subject, explain_failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import LiteralString, TypeAlias
+
+    from walhouse.config.connection import ConnectionSettings
+
+    Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+LOCK_TIMEOUT_SECONDS: Final = 10.0
+"""How long a statement waits for a lock before it fails, unless its caller says otherwise."""
+
+SESSION: Final[Mapping[str, str]] = {
+    # the text of values
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+    "lc_monetary": "C",
+    "quote_all_identifiers": "off",
+    "search_path": "pg_catalog",
+    "xmlbinary": "base64",
+    # a row policy is an error, not a row less
+    "row_security": "off",
+    # a notice while decoding means that changes may be missing, and must reach the client
+    "client_min_messages": "warning",
+    # a peek or a chunk lasts as long as it has to, and the holder of an exported snapshot is idle in a transaction
+    "statement_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+    "standard_conforming_strings": "on",
+    # compiling costs more than it saves in short catalog queries and in plain scans
+    "jit": "off",
+}
+
+_NETWORK: Final[Mapping[str, int]] = {
+    "connect_timeout": 15,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 6,
+}
+
+
+def connect(
+    settings: ConnectionSettings,
+    *,
+    replication: bool = False,
+    read_only: bool = False,
+    autocommit: bool = True,
+    lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
+) -> Connection:
+    """A session with all of ``SESSION``. ``replication`` opens a WAL sender that also takes SQL (simple protocol).
+
+    Raises SourceUnreachableError, AuthenticationError, PrivilegeError, NoFreeSlotError.
+    """
+    mode = {"replication": "database"} if replication else {}
+    parameters: dict[str, Any] = {**_NETWORK, **settings.parameters(), **mode}
+    with source_errors(settings):
+        connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
+        try:
+            for statement in settings.initial_statements:
+                connection.execute(statement.encode())
+            connection.execute(_session(connection, lock_timeout_seconds, read_only=read_only))
+        except BaseException:
+            connection.close()
+            raise
+        connection.autocommit = autocommit
+    return connection
+
+
+@contextmanager
+def source_errors(
+    settings: ConnectionSettings | None = None,
+    *,
+    slot: str | None = None,
+    publication: str | None = None,
+    table: str | None = None,
+) -> Iterator[None]:
+    """Turn the driver's errors into walhouse's. The names say what the statements are about.
+
+    The cause is not chained where the server's words may quote a row's value.
+    """
+    subject = Subject(settings=settings, slot=slot, publication=publication, table=table)
+    try:
+        yield
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        raise explain_failure(error, subject) from None
+    except psycopg.Error as error:
+        raise explain_failure(error, subject) from error
+
+
+def one_row(connection: Connection, query: LiteralString, parameters: Sequence[object] = ()) -> tuple[Any, ...]:
+    """The first row of a query that always gives one."""
+    with source_errors():
+        row = connection.execute(query, parameters or None).fetchone()
+    if row is None:
+        raise SourceError("The server gave no row where there must be one.")
+    return row
+
+
+def _session(connection: Connection, lock_timeout_seconds: float, *, read_only: bool) -> sql.Composed:
+    """All settings in one round trip. SET wins over the environment and passes through poolers, unlike ``options``."""
+    settings = dict(SESSION)
+    settings["lock_timeout"] = f"{round(lock_timeout_seconds * 1000)}ms"
+    settings["default_transaction_read_only"] = "on" if read_only else "off"
+    if connection.info.server_version >= 170000:
+        settings["transaction_timeout"] = "0"
+    statements = (
+        sql.SQL("SET {} = {}").format(sql.Identifier(name), sql.Literal(value)) for name, value in settings.items()
+    )
+    return sql.SQL("; ").join(statements)

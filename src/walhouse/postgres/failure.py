@@ -1,0 +1,207 @@
+"""From what PostgreSQL and libpq say to walhouse's own errors.
+
+Invariant: the text of an error carries the server's own words only where they cannot hold a row's value; a password is
+never part of them. Source: PostgreSQL documentation, appendix "PostgreSQL Error Codes".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import psycopg
+
+from walhouse.errors import (
+    AuthenticationError,
+    LockTimeoutError,
+    NoFreeSlotError,
+    PrivilegeError,
+    PublicationMissingError,
+    SlotInUseError,
+    SlotMissingError,
+    SourceError,
+    SourceUnreachableError,
+    TemporarySpaceError,
+    WalLevelError,
+)
+from walhouse.names import quote_postgres
+
+if TYPE_CHECKING:
+    from walhouse.config.connection import ConnectionSettings
+
+_WORDS_WITHOUT_VALUES: Final = ("08", "25", "28", "3D", "42", "53", "54", "55", "57", "58", "XX")
+"""SQLSTATE classes whose primary message names objects and settings; all others may quote a value."""
+
+
+class Subject(NamedTuple):
+    """What the statement that failed was about."""
+
+    settings: ConnectionSettings | None = None
+    slot: str | None = None
+    publication: str | None = None
+    table: str | None = None
+
+
+def explain_failure(error: psycopg.Error, subject: Subject) -> SourceError:
+    """The error of ours that says what happened."""
+    state = error.sqlstate
+    if state is None:
+        return _without_sqlstate(error, subject)
+    words = _words(error)
+    explain = _BY_STATE.get(state) or _BY_CLASS.get(state[:2])
+    explained = explain(words, subject) if explain else None
+    return explained or SourceError(
+        f"PostgreSQL refused a statement ({state} {type(error).__name__}){words and ': '}{words}.", sqlstate=state
+    )
+
+
+def _privilege(words: str, subject: Subject) -> SourceError:
+    return PrivilegeError(
+        f"The user lacks a right: {words}.",
+        todo="Grant it as the owner or a superuser; docs/OPERATIONS.md lists the rights that are needed.",
+        user=subject.settings and subject.settings.user,
+        table=subject.table,
+    )
+
+
+def _lock_timeout(words: str, subject: Subject) -> SourceError:
+    return LockTimeoutError(
+        f"Another transaction holds for too long what this one waits for: {words}.",
+        table=subject.table,
+        slot=subject.slot,
+    )
+
+
+def _object_in_use(words: str, subject: Subject) -> SourceError | None:
+    if subject.slot is None:
+        return None
+    return SlotInUseError(
+        f"The replication slot is in use: {words}.",
+        todo="End the other reader, or give this connector a slot.name of its own.",
+        slot=subject.slot,
+    )
+
+
+def _limit_exceeded(words: str, subject: Subject) -> SourceError | None:
+    if "temp_file_limit" in words:
+        return TemporarySpaceError(f"The server has not enough temporary space: {words}.", slot=subject.slot)
+    if "replication slots" in words:
+        return _no_free_slot("slot", "max_replication_slots", "drop a slot that nobody reads", words, subject)
+    return None
+
+
+def _too_many(words: str, subject: Subject) -> SourceError | None:
+    if "max_wal_senders" in words:
+        return _no_free_slot("WAL sender", "max_wal_senders", "end a replication connection", words, subject)
+    return _unreachable(words, subject)
+
+
+def _no_free_slot(what: str, setting: str, otherwise: str, words: str, subject: Subject) -> SourceError:
+    return NoFreeSlotError(
+        f"The server has no free replication {what}: {words}.",
+        todo=f"Raise {setting} and restart the server, or {otherwise}.",
+        slot=subject.slot,
+        limit=setting,
+    )
+
+
+def _undefined_object(words: str, subject: Subject) -> SourceError | None:
+    if subject.publication is not None and f'"{subject.publication}"' in words:
+        return publication_missing(subject.publication)
+    if subject.slot is not None and f'"{subject.slot}"' in words:
+        return slot_missing(subject.slot)
+    return None
+
+
+def _not_in_state(words: str, subject: Subject) -> SourceError | None:
+    del subject
+    return WalLevelError(f"The server does not log what decoding needs: {words}.") if "wal_level" in words else None
+
+
+def publication_missing(publication: str) -> PublicationMissingError:
+    """The error for a publication that is not there, whoever noticed it."""
+    return PublicationMissingError(
+        f"The publication {publication} does not exist.",
+        todo="Make it with CREATE PUBLICATION, or set publication.autocreate.mode to filtered. If it existed before,"
+        " changes made without it were never sent: take a new snapshot.",
+        publication=publication,
+    )
+
+
+def slot_missing(slot: str) -> SlotMissingError:
+    """The error for a slot that is not there, whoever noticed it."""
+    return SlotMissingError(
+        f"The replication slot {slot} does not exist.",
+        safe="What bronze holds is safe, but the changes since then were kept by nobody.",
+        todo="If it was dropped, take a new snapshot; if the server is another one, restore the address.",
+        slot=slot,
+    )
+
+
+def _words(error: psycopg.Error) -> str:
+    """The server's primary message, if its class cannot quote values."""
+    return (error.diag.message_primary or "") if (error.sqlstate or "").startswith(_WORDS_WITHOUT_VALUES) else ""
+
+
+def _without_sqlstate(error: psycopg.Error, subject: Subject) -> SourceError:
+    """libpq gives no SQLSTATE when it cannot connect; its text holds addresses and names, never a password."""
+    if not isinstance(error, psycopg.OperationalError):
+        return SourceError(f"The driver failed: {type(error).__name__}.")
+    text = " ".join(str(error).split())
+    if "max_wal_senders" in text:
+        return _no_free_slot("WAL sender", "max_wal_senders", "end a replication connection", text, subject)
+    if "replication role" in text or "permission denied to start WAL sender" in text:
+        user = subject.settings.user if subject.settings else None
+        return PrivilegeError(
+            f"The user may not use replication: {text}.",
+            todo=f"Run as a superuser: ALTER ROLE {quote_postgres(user or 'user')} REPLICATION.",
+            user=user,
+            privilege="REPLICATION",
+        )
+    if _refuses_the_user(error, text, subject):
+        return _authentication(text, subject)
+    return _unreachable(text, subject)
+
+
+def _refuses_the_user(error: psycopg.OperationalError, text: str, subject: Subject) -> bool:
+    if error.pgconn is not None and error.pgconn.needs_password:
+        return True
+    signs = ["authentication failed", "pg_hba.conf", "role "]
+    if subject.settings is not None:
+        signs.append(f'"{subject.settings.database}"')
+    return any(sign in text for sign in signs)
+
+
+def _authentication(words: str, subject: Subject) -> SourceError:
+    settings = subject.settings
+    return AuthenticationError(
+        f"The server refuses the connection: {words}.",
+        user=settings and settings.user,
+        database=settings and settings.database,
+    )
+
+
+def _unreachable(words: str, subject: Subject) -> SourceError:
+    settings = subject.settings
+    where = f" at {settings.host}:{settings.port}" if settings else ""
+    return SourceUnreachableError(
+        f"PostgreSQL{where} does not answer: {words}.", host=settings and settings.host, port=settings and settings.port
+    )
+
+
+_Explain = Callable[[str, Subject], SourceError | None]
+
+_BY_STATE: Final[Mapping[str, _Explain]] = {
+    "42501": _privilege,
+    "42704": _undefined_object,
+    "53300": _too_many,
+    "53400": _limit_exceeded,
+    "55000": _not_in_state,
+    "55006": _object_in_use,
+    "55P03": _lock_timeout,
+    "57P01": _unreachable,
+    "57P02": _unreachable,
+    "57P03": _unreachable,
+    "57P05": _unreachable,
+}
+_BY_CLASS: Final[Mapping[str, _Explain]] = {"08": _unreachable, "28": _authentication, "3D": _authentication}

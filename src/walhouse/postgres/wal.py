@@ -1,0 +1,76 @@
+"""Where the server's WAL stands.
+
+Invariant: a target for reading is a position that is flushed, never inside a page header: an unflushed commit can be
+visible and still be lost in a crash, and a target after a page header would never be reached.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from walhouse.errors import WalNotFlushedError
+from walhouse.lsn import Lsn
+from walhouse.postgres.connection import one_row
+
+if TYPE_CHECKING:
+    from walhouse.postgres.connection import Connection
+
+_POLL_SECONDS: Final = 0.02
+_NUDGE_SECONDS: Final = 0.3
+"""Longer than the WAL writer's default pause (0.2 s), which flushes asynchronous commits by itself."""
+
+
+def flushed_lsn(connection: Connection) -> Lsn:
+    """The position up to which the WAL is on disk (on a standby: replayed), at the page's start if in a page header."""
+    row = one_row(
+        connection,
+        "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END::text",
+    )
+    return Lsn.parse(row[0]).page_aligned()
+
+
+def insert_lsn(connection: Connection) -> Lsn:
+    """The position at which the next record is written (on a standby: replayed), flushed or not."""
+    row = one_row(
+        connection,
+        "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END::text",
+    )
+    return Lsn.parse(row[0])
+
+
+def current_xid(connection: Connection) -> int:
+    """A current 64-bit transaction id, not used up by asking: what 32-bit ids of the stream are widened against."""
+    return int(one_row(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")[0])
+
+
+def wait_flushed(connection: Connection, lsn: Lsn, timeout_seconds: float = 10.0) -> Lsn:
+    """Wait until the WAL is flushed up to ``lsn``; the flushed position. Raises WalNotFlushedError.
+
+    WAL of transactions that are still open is not flushed by itself. If it takes longer than usual, and writing is
+    allowed, the commit of an empty transaction makes the server's WAL writer flush all before it; it is not decoded.
+    """
+    start = time.monotonic()
+    nudged = False
+    while (flushed := flushed_lsn(connection)) < lsn.page_aligned():
+        waited = time.monotonic() - start
+        if waited > timeout_seconds:
+            raise WalNotFlushedError(
+                f"The server has not flushed its WAL up to {lsn} within {timeout_seconds:g} s; it stands at {flushed}.",
+                todo="Run again; if it stays, look at the server's disk and at synchronous replication.",
+                lsn=str(lsn),
+                flushed=str(flushed),
+                seconds=timeout_seconds,
+            )
+        if waited > _NUDGE_SECONDS and not nudged:
+            _commit_an_empty_transaction(connection)
+            nudged = True
+        time.sleep(_POLL_SECONDS)
+    return flushed
+
+
+def _commit_an_empty_transaction(connection: Connection) -> None:
+    """Write a commit record. It has no changes, so no subscriber sees it, unlike a logical message."""
+    may_write = "SELECT NOT (pg_is_in_recovery() OR current_setting('transaction_read_only')::bool)"
+    if one_row(connection, may_write)[0]:
+        one_row(connection, "SELECT pg_current_xact_id()::text")
