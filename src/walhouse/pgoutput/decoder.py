@@ -1,0 +1,237 @@
+"""The decoder: frames in, rows of bronze out.
+
+Invariant: the rows depend on the frames and the plan alone, not on how the frames are cut into pieces; what is not
+understood is an error, and nothing is left out but what the plan and the selection say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from walhouse.errors import TruncatedFrameError
+from walhouse.lsn import Lsn, LsnRange
+from walhouse.pgoutput.batch import Batch
+from walhouse.pgoutput.changes import read_changes
+from walhouse.pgoutput.messages import COMMIT, DELETE, INSERT, MESSAGE, TRUNCATE, UPDATE, message_types
+from walhouse.pgoutput.rare import RareMessages, read_rare
+from walhouse.pgoutput.relations import RelationBook
+from walhouse.pgoutput.row import MESSAGE_SEQ
+from walhouse.pgoutput.rows import CHANGE, DESCRIPTION, LOGICAL_MESSAGE, NONE, Rows, merge
+from walhouse.pgoutput.selection import TableSelection
+from walhouse.pgoutput.transactions import OpenTransaction, Transactions, find_transactions
+from walhouse.pgoutput.wire import Bools, Int64s, Octets, read_uint32
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+
+    from walhouse.pgoutput.frames import Frames
+    from walhouse.pgoutput.relation import RelationDescription
+
+__all__ = ["DecodedCounts", "Decoder", "DecoderPlan", "TableSelection"]
+
+MAX_FRAMES: Final = 16_384
+MAX_BYTES: Final = 32 * 2**20
+"""Frames, and bytes of frames, that are decoded at once and become one batch."""
+
+
+@dataclass(frozen=True)
+class DecoderPlan:
+    """What to keep, and what the messages do not say. Can be pickled.
+
+    A transaction is kept if its commit record starts in ``window``. A non-transactional message is kept if its LSN is
+    at or past the window's start and not in ``seen_messages``, **also past the window's end**. Measured (PostgreSQL
+    18.6): the server returns such a message exactly if its record *starts* in the range that is peeked, but the LSN
+    that it reports is the record's *end*; so the last message of a range may report the range's end or (where the range
+    ends within its record) more, and once the slot has moved to that end the message never comes again. If the slot
+    did not move, it comes again in the next range, with an LSN at or past that range's start: ``seen_messages`` must
+    therefore hold the LSN of every non-transactional message in bronze at or past ``window.start``.
+    """
+
+    window: LsnRange
+    pass_number: int
+    captured_at: int
+    """Microseconds since the Unix epoch."""
+    next_xid: int
+    """A current 64-bit xid of the server, against which the stream's 32-bit xids are widened."""
+    relations: Mapping[int, RelationDescription]
+    """The catalog's descriptions, by oid."""
+    known_versions: frozenset[int]
+    """Relation versions that bronze describes already."""
+    seen_messages: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedCounts:
+    """What a decoder did.
+
+    transactions: kept ones whose Commit came; changes, messages, relations: rows of these kinds; dropped: changes and
+    messages outside the window or seen before; filtered: changes of tables that are not captured; last_commit_lsn: of
+    the last kept transaction, None if there is none; bytes: of all messages read.
+    """
+
+    transactions: int = 0
+    changes: int = 0
+    messages: int = 0
+    relations: int = 0
+    dropped: int = 0
+    filtered: int = 0
+    last_commit_lsn: Lsn | None = None
+    bytes: int = 0
+
+
+class Decoder:
+    """Decodes one window. State (relations, the open transaction) is carried from call to call.
+
+    After an error the decoder is of no further use: decode the window again with a new one.
+    """
+
+    def __init__(self, plan: DecoderPlan, selection: TableSelection) -> None:
+        self._plan = plan
+        self._book = RelationBook(selection, plan.relations)
+        self._announced = set(plan.known_versions)
+        self._seen_messages = set(plan.seen_messages)
+        self._open: OpenTransaction | None = None
+        self._counts = DecodedCounts()
+
+    def decode(self, frames: Frames) -> Iterator[pa.RecordBatch]:
+        """Batches of the rows of ``frames``, schema ``row.ROW``, at most about ``MAX_FRAMES`` rows each.
+
+        Columns by kind. ``change``: all of the change; a TRUNCATE gives one row for each captured relation, in the
+        message's order. ``message``: a transactional one stands in its transaction; any other has its own LSN as
+        ``commit_lsn``, ``MESSAGE_SEQ`` as ``seq``, and neither xid nor commit time. ``relation``: stands directly
+        before the first kept change that needs it, with that change's ``commit_lsn`` and ``seq``; ``lsn`` is null, since
+        a description has no position of its own. Only versions that bronze does not know are described.
+
+        Raises TruncatedFrameError, UnknownMessageError, UnknownTupleKindError, UnknownRelationError, FrameError.
+        """
+        for part in frames.chunks(MAX_FRAMES, MAX_BYTES):
+            batch = self._decode(part)
+            if batch.num_rows:
+                yield batch
+
+    def finish(self) -> DecodedCounts:
+        """What was decoded. Raises TruncatedFrameError if the Commit of the last transaction did not come."""
+        if self._open is not None:
+            lsn = Lsn(self._open.commit_lsn)
+            raise TruncatedFrameError(f"The frames end within the transaction that commits at {lsn}.", lsn=lsn)
+        return self._counts
+
+    def _decode(self, frames: Frames) -> pa.RecordBatch:
+        types = message_types(frames)
+        rare = read_rare(frames, types)
+        weights, standalone = _weigh(types, rare)
+        transactions = find_transactions(
+            frames,
+            types,
+            changes=weights,
+            standalone=standalone,
+            origins=rare.origins,
+            before=self._open,
+            next_xid=self._plan.next_xid,
+        )
+        self._open = transactions.still_open
+        window = self._plan.window
+        in_window = (transactions.commit_lsn >= window.start) & (transactions.commit_lsn < window.end)
+        kept = in_window[transactions.of_frame]
+
+        found = self._changes(frames, types, transactions, rare)
+        relations = self._book.relations
+        found = found.where(kept[found.frame])
+        changes = found.where(relations.captured[found.relation])
+        messages = self._messages(rare, transactions, kept)
+        described = self._descriptions(changes)
+        rows = merge(described, merge(messages, changes))
+        tuples = np.flatnonzero((rows.kind == CHANGE) & (rows.type != TRUNCATE))
+        images = read_changes(frames, types, rows.frame[tuples], rows.relation[tuples], relations)
+
+        ended = np.flatnonzero((types == COMMIT) & kept)
+        counts = self._counts
+        self._counts = DecodedCounts(
+            transactions=counts.transactions + len(ended),
+            changes=counts.changes + len(changes),
+            messages=counts.messages + len(messages),
+            relations=counts.relations + len(described),
+            dropped=counts.dropped + int(weights[~kept].sum() + standalone.sum() - (messages.seq == MESSAGE_SEQ).sum()),
+            filtered=counts.filtered + len(found) - len(changes),
+            last_commit_lsn=Lsn(transactions.commit_lsn[transactions.of_frame[ended[-1]]])
+            if len(ended)
+            else counts.last_commit_lsn,
+            bytes=counts.bytes + frames.size,
+        )
+        batch = Batch(frames, transactions, relations, rare.messages, self._plan.pass_number, self._plan.captured_at)
+        return batch.to_arrow(rows, tuples, images)
+
+    def _changes(self, frames: Frames, types: Octets, transactions: Transactions, rare: RareMessages) -> Rows:
+        """All changes of tables, in order, each with the description that held when it came."""
+        at = np.flatnonzero((types == INSERT) | (types == UPDATE) | (types == DELETE))
+        frames.require(at, frames.starts[at] + 5, "a change's oid")
+        oids = read_uint32(frames.buffer, frames.starts[at] + 1)
+        relation = np.empty(len(at), np.int64)
+        truncated: list[tuple[int, ...]] = []
+        done = 0
+        for frame in sorted([*rare.relations, *rare.truncates, len(frames)]):
+            upto = int(np.searchsorted(at, frame))
+            relation[done:upto] = self._book.find(oids[done:upto], frames.lsn[at[done:upto]])
+            done = upto
+            if frame in rare.relations:
+                self._book.add(rare.relations[frame])
+            elif frame in rare.truncates:
+                emptied = np.array(rare.truncates[frame].relations, np.int64)
+                indexes = self._book.find(emptied, np.full(len(emptied), frames.lsn[frame]))
+                first = int(transactions.seq[frame])
+                truncated += [
+                    (frame, CHANGE, TRUNCATE, first + place, int(index), NONE) for place, index in enumerate(indexes)
+                ]
+        count = len(at)
+        changed = Rows(
+            at, np.full(count, CHANGE), types[at].astype(np.int64), transactions.seq[at], relation, np.full(count, NONE)
+        )
+        return merge(Rows.of(truncated), changed)
+
+    def _messages(self, rare: RareMessages, transactions: Transactions, kept: Bools) -> Rows:
+        """The kept logical messages, each by its frame (``Rows.message``)."""
+        rows: list[tuple[int, ...]] = []
+        for frame, message in rare.messages.items():
+            if message.transactional:
+                if kept[frame]:
+                    rows.append((frame, LOGICAL_MESSAGE, MESSAGE, int(transactions.seq[frame]), NONE, frame))
+            elif message.lsn >= self._plan.window.start and message.lsn not in self._seen_messages:
+                self._seen_messages.add(message.lsn)
+                rows.append((frame, LOGICAL_MESSAGE, MESSAGE, MESSAGE_SEQ, NONE, frame))
+        return Rows.of(rows)
+
+    def _descriptions(self, changes: Rows) -> Rows:
+        """A row for each version that bronze does not know, at the first change that needs it."""
+        versions = self._book.relations.versions
+        rows: list[tuple[int, ...]] = []
+        for index in self._pending():
+            first = int(np.argmax(changes.relation == index)) if len(changes) else 0
+            if len(changes) and changes.relation[first] == index:
+                self._announced.add(int(versions[index]))
+                rows.append((int(changes.frame[first]), DESCRIPTION, 0, int(changes.seq[first]), index, NONE))
+        return Rows.of(sorted(rows))
+
+    def _pending(self) -> list[int]:
+        relations = self._book.relations
+        return [
+            index
+            for index, found in enumerate(relations.descriptions)
+            if found is not None and found.version not in self._announced
+        ]
+
+
+def _weigh(types: Octets, rare: RareMessages) -> tuple[Int64s, Bools]:
+    """How many numbers of its transaction each frame takes, and which frames are non-transactional messages."""
+    weights = ((types == INSERT) | (types == UPDATE) | (types == DELETE)).astype(np.int64)
+    for frame, truncate in rare.truncates.items():
+        weights[frame] = len(truncate.relations)
+    standalone = np.zeros(len(types), np.bool_)
+    for frame, message in rare.messages.items():
+        weights[frame] = int(message.transactional)
+        standalone[frame] = not message.transactional
+    return weights, standalone

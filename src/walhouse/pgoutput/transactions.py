@@ -1,0 +1,160 @@
+"""Which transaction each frame belongs to, and its sequence number there.
+
+Invariant: Begin and Commit alternate and agree, everything but a non-transactional message lies between them, and
+``seq`` counts every change that the server sent, captured or not, so that it does not depend on the configuration.
+Source: PostgreSQL documentation, "Logical Replication Message Formats", Begin, Commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from walhouse.errors import FrameError
+from walhouse.lsn import Lsn
+from walhouse.pgoutput.frames import Frames, first_true
+from walhouse.pgoutput.messages import BEGIN, COMMIT, OriginMessage
+from walhouse.pgoutput.wire import Bools, Int64s, Octets, read_int64, read_uint32
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+POSTGRES_EPOCH: Final = 946_684_800_000_000
+"""2000-01-01 UTC in microseconds since the Unix epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction whose Commit has not come yet, carried from one piece of the stream to the next."""
+
+    commit_lsn: int
+    commit_ts: int
+    xid: int
+    origin: OriginMessage | None
+    next_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """The transactions of a piece of the stream: 0 is the one that was open before it, then one for each Begin.
+
+    ``of_frame`` is each frame's transaction and ``seq`` the number of changes before it there. ``commit_ts`` is in
+    microseconds since the Unix epoch, ``xid`` has 64 bits.
+    """
+
+    commit_lsn: Int64s
+    commit_ts: Int64s
+    xid: Int64s
+    origins: tuple[OriginMessage | None, ...]
+    of_frame: Int64s
+    seq: Int64s
+    still_open: OpenTransaction | None
+
+
+def find_transactions(
+    frames: Frames,
+    types: Octets,
+    *,
+    changes: Int64s,
+    standalone: Bools,
+    origins: Mapping[int, OriginMessage],
+    before: OpenTransaction | None,
+    next_xid: int,
+) -> Transactions:
+    """Find them. ``changes`` says how many changes each frame is, ``standalone`` which frames need no transaction.
+
+    Raises FrameError where the order of messages or their content is not that of the protocol.
+    """
+    begins, commits = np.flatnonzero(types == BEGIN), np.flatnonzero(types == COMMIT)
+    _check_order(frames, types, standalone, is_open=before is not None)
+    commit_lsn, commit_ts, xid = _read_begins(frames, begins, before, next_xid)
+    of_frame = np.cumsum(types == BEGIN)
+    _check_commits(frames, commits, commit_lsn[of_frame[commits]], commit_ts[of_frame[commits]])
+    total = np.cumsum(changes)
+    seen = total - changes
+    first = np.concatenate([np.array([-before.next_seq if before else 0]), seen[begins]])
+    seq = seen - first[of_frame]
+    carried = before.origin if before else None
+    origin_of = _assign_origins(frames, origins, of_frame, seq, [carried, *[None] * len(begins)])
+    still_open = None
+    if (before is not None) + len(begins) > len(commits):
+        next_seq = int(changes.sum() - first[-1])
+        still_open = OpenTransaction(int(commit_lsn[-1]), int(commit_ts[-1]), int(xid[-1]), origin_of[-1], next_seq)
+    return Transactions(commit_lsn, commit_ts, xid, origin_of, of_frame, seq, still_open)
+
+
+def widen_xids(xids: Int64s, next_xid: int) -> Int64s:
+    """32-bit xids with their epoch: the greatest 64-bit xid up to ``next_xid + 2**31`` that has these low 32 bits.
+
+    Running and recent transactions are never further than 2**31 from the next xid. Negative: there is no such xid.
+    """
+    limit = next_xid + 2**31
+    return limit - ((limit - xids) & 0xFFFFFFFF)
+
+
+def _check_order(frames: Frames, types: Octets, standalone: Bools, *, is_open: bool) -> None:
+    is_begin, is_commit = types == BEGIN, types == COMMIT
+    marks = np.flatnonzero(is_begin | is_commit)
+    wrong = is_commit[marks] != (np.arange(len(marks)) % 2 == (0 if is_open else 1))
+    if wrong.any():
+        frame = int(marks[first_true(wrong)])
+        problem = "A Commit comes without its Begin." if is_commit[frame] else "A Begin comes in an open transaction."
+        raise frames.failure(FrameError, problem, frame, int(frames.starts[frame]))
+    inside = int(is_open) + np.cumsum(is_begin) - np.cumsum(is_commit) + is_commit > 0
+    outside = ~inside & ~standalone
+    if outside.any():
+        frame = first_true(outside)
+        problem = f"A message of type {chr(types[frame])} comes outside of a transaction."
+        raise frames.failure(FrameError, problem, frame, int(frames.starts[frame]))
+
+
+def _read_begins(
+    frames: Frames, begins: Int64s, before: OpenTransaction | None, next_xid: int
+) -> tuple[Int64s, Int64s, Int64s]:
+    at = frames.starts[begins]
+    frames.require(begins, at + 21, "a Begin")
+    frames.require_end(begins, at + 21)
+    carried = (before.commit_lsn, before.commit_ts, before.xid) if before else (0, 0, 0)
+    xid = widen_xids(read_uint32(frames.buffer, at + 17), next_xid)
+    if (xid < 0).any():
+        index = first_true(xid < 0)
+        raise frames.failure(
+            FrameError, f"A Begin has an xid far after {next_xid}.", int(begins[index]), int(at[index]) + 17
+        )
+    columns = read_int64(frames.buffer, at + 1), read_int64(frames.buffer, at + 9) + POSTGRES_EPOCH, xid
+    lsn, ts, wide = (
+        np.concatenate([np.array([first], np.int64), column]) for first, column in zip(carried, columns, strict=True)
+    )
+    return lsn, ts, wide
+
+
+def _check_commits(frames: Frames, commits: Int64s, lsn: Int64s, ts: Int64s) -> None:
+    at = frames.starts[commits]
+    frames.require(commits, at + 26, "a Commit")
+    frames.require_end(commits, at + 26)
+    wrong = (
+        (frames.buffer[at + 1] != 0)
+        | (read_int64(frames.buffer, at + 2) != lsn)
+        | (read_int64(frames.buffer, at + 18) + POSTGRES_EPOCH != ts)
+    )
+    if wrong.any():
+        index = first_true(wrong)
+        problem = f"A Commit does not agree with its Begin at {Lsn(lsn[index])}."
+        raise frames.failure(FrameError, problem, int(commits[index]), int(at[index]))
+
+
+def _assign_origins(
+    frames: Frames,
+    origins: Mapping[int, OriginMessage],
+    of_frame: Int64s,
+    seq: Int64s,
+    found: list[OriginMessage | None],
+) -> tuple[OriginMessage | None, ...]:
+    for frame, origin in origins.items():
+        if seq[frame] or found[of_frame[frame]] is not None:
+            problem = "An Origin does not come at the start of its transaction."
+            raise frames.failure(FrameError, problem, frame, int(frames.starts[frame]))
+        found[of_frame[frame]] = origin
+    return tuple(found)

@@ -1,0 +1,160 @@
+"""Tuples, parsed column by column over many rows at once.
+
+Invariant: every position is checked against the end of its frame before it is read, so a damaged frame is an error with
+its LSN and offset and never a wrong value.
+Source: PostgreSQL documentation, "Logical Replication Message Formats", TupleData; COPY, "Binary Format", Tuples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from walhouse.errors import FrameError, UnknownTupleKindError
+from walhouse.pgoutput.copy_rows import copy_rows
+from walhouse.pgoutput.frames import Frames, first_true
+from walhouse.pgoutput.row import TEXTS
+from walhouse.pgoutput.texts import MAX_BYTES, gather_texts
+from walhouse.pgoutput.wire import Int64s, Octets, read_int16, read_int32, read_uint32
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NULL: Final = ord("n")
+UNCHANGED: Final = ord("u")
+TEXT: Final = ord("t")
+
+
+@dataclass(frozen=True, slots=True)
+class Tuples:
+    """The values of N tuples, row-major: value ``v`` of tuple ``i`` stands at ``offsets[i] + v``.
+
+    ``starts`` and ``ends`` bound a value's bytes in the buffer (equal where it has none) and ascend; ``kinds`` are the
+    bytes n(ull), u(nchanged) and t(ext); ``tuple_ends`` is the position after each tuple.
+    """
+
+    starts: Int64s
+    ends: Int64s
+    kinds: Octets
+    offsets: Int64s
+    tuple_ends: Int64s
+
+    @property
+    def widths(self) -> Int64s:
+        """The number of values of each tuple."""
+        return np.diff(self.offsets)
+
+
+def parse_tuples(frames: Frames, rows: Int64s, at: Int64s) -> Tuples:
+    """Parse one TupleData in each frame ``rows[i]``, beginning at byte ``at[i]`` of the buffer.
+
+    Raises TruncatedFrameError, and UnknownTupleKindError for any kind but null, unchanged and text (binary values were
+    not asked for).
+    """
+    frames.require(rows, at + 2, "a tuple's column count")
+    widths = read_int16(frames.buffer, at)
+    _refuse_negative(frames, rows, at, widths)
+    offsets = _offsets(widths)
+    starts = np.empty(offsets[-1], np.int64)
+    ends = np.empty(offsets[-1], np.int64)
+    kinds = np.empty(offsets[-1], np.uint8)
+    tuple_ends = at + 2
+    for column in range(int(widths.max(initial=0))):
+        active = _having(widths, column)
+        where = offsets[:-1][active] + column
+        kind, start, end = _parse_column(frames, rows[active], tuple_ends[active])
+        starts[where], ends[where], kinds[where] = start, end, kind
+        tuple_ends[active] = end
+    return Tuples(starts, ends, kinds, offsets, tuple_ends)
+
+
+def _parse_column(frames: Frames, rows: Int64s, at: Int64s) -> tuple[Octets, Int64s, Int64s]:
+    """The kind of the value at each position, and where its bytes start and end."""
+    frames.require(rows, at + 1, "a tuple")
+    kind = frames.buffer.take(at)
+    sized = kind == TEXT
+    if sized.all():
+        start, end = _sized(frames, rows, at + 1)
+        return kind, start, end
+    unknown = ~sized & (kind != NULL) & (kind != UNCHANGED)
+    if unknown.any():
+        index = first_true(unknown)
+        byte = int(kind[index])
+        problem = f"A tuple value has the kind {bytes([byte])!r}."
+        raise frames.failure(UnknownTupleKindError, problem, int(rows[index]), int(at[index]), byte=byte)
+    start = at + 1
+    end = start.copy()
+    some = np.flatnonzero(sized)
+    start[some], end[some] = _sized(frames, rows[some], start[some])
+    return kind, start, end
+
+
+def _sized(frames: Frames, rows: Int64s, at: Int64s) -> tuple[Int64s, Int64s]:
+    frames.require(rows, at + 4, "a value's length")
+    start = at + 4
+    end = start + read_uint32(frames.buffer, at)
+    frames.require(rows, end, "a value")
+    return start, end
+
+
+def parse_copy_rows(frames: Frames, columns: int) -> Tuples:
+    """Parse frames that are rows of a binary COPY, each with this number of fields; NULL has the kind n, all else t.
+
+    Raises TruncatedFrameError, and FrameError for another number of fields or a row that goes on after its last field.
+    """
+    rows = np.arange(len(frames), dtype=np.int64)
+    frames.require(rows, frames.starts + 2, "a row's field count")
+    other = read_int16(frames.buffer, frames.starts) != columns
+    if other.any():
+        row = first_true(other)
+        raise frames.failure(FrameError, f"Row {row} has not {columns} fields.", row, int(frames.starts[row]))
+    starts = np.empty((len(rows), columns), np.int64)
+    ends = np.empty((len(rows), columns), np.int64)
+    kinds = np.full((len(rows), columns), TEXT, np.uint8)
+    at = frames.starts + 2
+    for column in range(columns):
+        frames.require(rows, at + 4, "a field's length")
+        length = read_int32(frames.buffer, at)
+        _refuse_negative(frames, rows, at, length + 1)
+        kinds[length < 0, column] = NULL
+        starts[:, column] = at + 4
+        at = at + 4 + np.maximum(length, 0)
+        frames.require(rows, at, "a field")
+        ends[:, column] = at
+    frames.require_end(rows, at)
+    offsets = np.arange(len(rows) + 1, dtype=np.int64) * columns
+    return Tuples(starts.ravel(), ends.ravel(), kinds.ravel(), offsets, at)
+
+
+def copy_rows_to_texts(blocks: Sequence[bytes | memoryview], columns: int) -> pa.ListArray:
+    """One ``list<string>`` for each row of a binary COPY whose fields are all text, NULL kept.
+
+    ``blocks`` is a run of the result's CopyData blocks, one row each, with or without the header and the trailer; at
+    most 2 GiB in all (ValueError), better a few tens of MiB.
+    """
+    rows = copy_rows(blocks)
+    if len(rows.buffer) > MAX_BYTES:
+        raise ValueError("give fewer blocks at a time: Arrow's string offsets have 32 bits")
+    nowhere = np.zeros(len(rows.starts), np.int64)
+    parsed = parse_copy_rows(Frames(rows.buffer, rows.starts, rows.ends, nowhere, nowhere), columns)
+    values = gather_texts(rows.buffer, parsed.starts, parsed.ends, present=parsed.kinds == TEXT)
+    return pa.ListArray.from_arrays(pa.array(parsed.offsets.astype(np.int32)), values, type=TEXTS)
+
+
+def _refuse_negative(frames: Frames, rows: Int64s, at: Int64s, numbers: Int64s) -> None:
+    if (numbers < 0).any():
+        index = first_true(numbers < 0)
+        raise frames.failure(FrameError, "A count or length is negative.", int(rows[index]), int(at[index]))
+
+
+def _having(widths: Int64s, column: int) -> slice | Int64s:
+    """The tuples that have this column; all of them as a slice, which costs no copies."""
+    present = widths > column
+    return slice(None) if present.all() else np.flatnonzero(present)
+
+
+def _offsets(widths: Int64s) -> Int64s:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(widths)])
