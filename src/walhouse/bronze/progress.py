@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
@@ -23,21 +22,12 @@ if TYPE_CHECKING:
     from walhouse.lakehouse.layout import LakeLayout
 
 
-class CaptureState(StrEnum):
-    """What capture was doing when it wrote the row."""
-
-    SNAPSHOT = "snapshot"
-    """An initial snapshot was begun with a slot of our own: until it is in bronze it may be begun again."""
-    STREAMING = "streaming"
-
-
 @dataclass(frozen=True, slots=True)
 class Progress:
     """One progress row."""
 
     pass_number: int
-    captured_to: Lsn | None
-    state: CaptureState
+    captured_to: Lsn
     source: SourceIdentity
     slot: str
     publication: str
@@ -55,11 +45,9 @@ class Progress:
     def from_json(cls, text: str) -> Self:
         """Read what ``to_json`` wrote."""
         raw: dict[str, Any] = json.loads(text)
-        captured_to = raw["captured_to"]
         return cls(
             pass_number=raw["pass_number"],
-            captured_to=None if captured_to is None else Lsn(captured_to),
-            state=CaptureState(raw["state"]),
+            captured_to=Lsn(raw["captured_to"]),
             source=SourceIdentity(**raw["source"]),
             slot=raw["slot"],
             publication=raw["publication"],
@@ -73,7 +61,6 @@ class Progress:
             self,
             pass_number=self.pass_number + 1,
             captured_to=captured_to,
-            state=CaptureState.STREAMING,
             publication=publication,
             messages=(),
             counts=(),
@@ -92,19 +79,19 @@ def read_position(spark: SparkSession, layout: LakeLayout) -> Position | None:
     row = spark.table(str(layout.bronze)).select(F.max("pass"), F.max("captured_to")).first()
     if row is None or row[0] is None:
         return None
-    return Position(int(row[0]), Lsn(row[1] or 0))
+    return Position(int(row[0]), Lsn(row[1]))
 
 
 def read_progress(spark: SparkSession, layout: LakeLayout) -> Progress | None:
     """The last progress row, or None if nothing was ever captured."""
     position = read_position(spark, layout)
-    if position is None:
-        return None
-    row = (
-        spark.table(str(layout.bronze))
-        .where((F.col("pass") == position.pass_number) & (F.col("kind") == Kind.PROGRESS.value))
-        .select("progress")
-        .first()
+    return None if position is None else read_pass(spark, layout, position.pass_number)
+
+
+def read_pass(spark: SparkSession, layout: LakeLayout, pass_number: int) -> Progress | None:
+    """The progress row of one pass, or None if bronze does not have the pass."""
+    rows = spark.table(str(layout.bronze)).where(
+        (F.col("pass") == pass_number) & (F.col("kind") == Kind.PROGRESS.value)
     )
-    assert row is not None, f"pass {position.pass_number} has no progress row"
-    return Progress.from_json(row[0])
+    row = rows.select("progress").first()
+    return None if row is None else Progress.from_json(row[0])

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -24,7 +25,8 @@ from walhouse.lsn import Lsn
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan, TableSelection
 from walhouse.pgoutput.frames import frames_from_copy
 from walhouse.pgoutput.relation import RelationDescription
-from walhouse.pgoutput.tuples import copy_rows_to_texts
+from walhouse.pgoutput.texts import copy_rows_to_texts
+from walhouse.pgoutput.row import MESSAGE_SEQ
 from walhouse.postgres.peek import peek_blocks
 from walhouse.postgres.snapshot import Chunk, chunk_blocks
 
@@ -52,12 +54,13 @@ class WalRangePlan:
         if self.announced:
             yield relation_rows(self.announced, self.progress.pass_number, window.end, captured_at)
         decoder = Decoder(self.decoder, self.selection)
+        lone_messages = {lsn for lsn in self.decoder.seen_messages if lsn >= window.end}
         for blocks in peek_blocks(self.settings, self.slot, self.publication, window.end):
-            yield from decoder.decode(frames_from_copy(blocks))
-        counts = decoder.finish()
-        progress = replace(
-            self.progress, counts=tuple(counts.as_dict().items()), messages=tuple(counts.messages_past_end)
-        )
+            for rows in decoder.decode(frames_from_copy(blocks)):
+                lone_messages.update(_lone_messages(rows, window.end))
+                yield rows
+        counts = {name: value for name, value in asdict(decoder.finish()).items() if value is not None}
+        progress = replace(self.progress, counts=tuple(counts.items()), messages=tuple(sorted(lone_messages)))
         yield progress_row(progress, captured_at)
 
     @property
@@ -114,6 +117,14 @@ class SnapshotPlan:
                 captured_at=self.captured_at,
             )
             rows += len(values)
+
+
+def _lone_messages(rows: pa.RecordBatch, end: Lsn) -> list[int]:
+    """LSNs of the non-transactional messages at or past the range's end: they may be sent again in the next range."""
+    of_no_commit = pc.equal(rows["seq"], MESSAGE_SEQ)
+    late = pc.and_kleene(of_no_commit, pc.greater_equal(rows["commit_lsn"], int(end)))
+    lsns: list[int] = rows["commit_lsn"].filter(late).to_pylist()
+    return lsns
 
 
 @dataclass(frozen=True)

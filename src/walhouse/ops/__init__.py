@@ -1,1 +1,1 @@
-"""TODO"""
+"""Running the house: what people and schedulers want to know, and what to do about errors."""

@@ -1,0 +1,336 @@
+"""The Python API: what the commands do, as functions. Notebooks and jobs use this.
+
+    from walhouse.api import Walhouse
+
+    with Walhouse.open("walhouse.yml") as house:
+        house.run()
+        for proof in house.verify():
+            print(proof.table, proof.equal)
+
+Invariant: everything that writes to the lake does so inside the lake's write lock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property, partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from walhouse import __version__
+from walhouse.bronze.capture import Capture, CaptureStep
+from walhouse.bronze.progress import Progress
+from walhouse.bronze.settings import CaptureSettings
+from walhouse.bronze.table import ensure_bronze, new_generation
+from walhouse.changes.epoch import AppliedTable
+from walhouse.changes.epochs import EpochLedger, Layer
+from walhouse.changes.layer import LayerRun, LayerTarget
+from walhouse.changes.relations import RelationCatalog
+from walhouse.config.configuration import Configuration, load
+from walhouse.errors import WalhouseError
+from walhouse.gold.apply import apply_gold
+from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout
+from walhouse.lakehouse.lock import write_lock
+from walhouse.lakehouse.session import get_session
+from walhouse.lakehouse.tables import register_tables, table_exists
+from walhouse.lsn import Lsn
+from walhouse.names import TableName
+from walhouse.ops.reporting import Reporter, Silent
+from walhouse.ops.retry import retry_for
+from walhouse.ops.status import Status, read_status
+from walhouse.postgres.check import Finding, check_source
+from walhouse.postgres.connection import connect
+from walhouse.postgres.publication import drop_publication
+from walhouse.postgres.slot import drop_slot, find_slot
+from walhouse.postgres.wal import flushed_lsn
+from walhouse.proof.verify import Proof, Verification
+from walhouse.silver.apply import SilverSettings, apply_messages, apply_silver
+from walhouse.silver.events import EventsSettings, events
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from walhouse.postgres.connection import Connection
+
+IDLE_SECONDS = 1.0
+"""Pause of a continuous run when there was nothing to do."""
+
+
+class Walhouse:
+    """One source and one lake. Use it as a context manager; nothing is connected or started before it is needed."""
+
+    def __init__(self, configuration: Configuration, spark: SparkSession | None = None) -> None:
+        self.configuration = configuration
+        self._given_spark = spark
+        self._connection: Connection | None = None
+
+    @classmethod
+    def open(cls, configuration: Configuration | Path | str, spark: SparkSession | None = None) -> Self:
+        """``configuration``: one that is loaded, or its file. ``spark``: a session to use; else one is found or made.
+
+        Raises ConfigurationError.
+        """
+        if not isinstance(configuration, Configuration):
+            configuration = load(Path(configuration))
+        return cls(configuration, spark)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection to the source. The Spark session stays."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    # What everything needs --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The session, with the lake's tables registered."""
+        session = self._given_spark or get_session()
+        register_tables(session, self.layout)
+        return session
+
+    @cached_property
+    def layout(self) -> LakeLayout:
+        """Names and folders of the lake."""
+        lake = self.configuration.lake
+        return LakeLayout(
+            path=lake.path,
+            catalog=lake.catalog or LOCAL_CATALOG,
+            bronze_schema=lake.bronze,
+            silver_schema=lake.silver,
+            gold_schema=lake.gold,
+            ops_schema=lake.ops,
+            table_name=lake.table_name,
+        )
+
+    @cached_property
+    def _capture_settings(self) -> CaptureSettings:
+        connector, lake = self.configuration.connector, self.configuration.lake
+        return CaptureSettings(
+            connection=self.configuration.connection(),
+            slot=connector.slot_name,
+            publication=connector.publication_name,
+            publication_mode=connector.publication_autocreate_mode,
+            via_partition_root=connector.publish_via_partition_root,
+            selection=connector.table_filter,
+            messages=connector.message_filter,
+            snapshot_mode=connector.snapshot_mode,
+            max_pass_bytes=lake.max_pass_bytes,
+            snapshot_chunk_pages=lake.snapshot_chunk_pages,
+            flush_timeout_seconds=lake.flush_timeout_seconds,
+        )
+
+    def _connect(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._capture_settings.connection)
+        return self._connection
+
+    @cached_property
+    def _relations(self) -> RelationCatalog:
+        ensure_bronze(self.spark, self.layout)
+        return RelationCatalog(self.spark, self.layout)
+
+    def _capture(self) -> Capture:
+        return Capture(self.spark, self.layout, self._capture_settings, self._relations, self._connect())
+
+    @cached_property
+    def _layers(self) -> dict[Layer, LayerRun]:
+        connector = self.configuration.connector
+        silver = SilverSettings(
+            topic_prefix=connector.topic_prefix,
+            database=connector.database_dbname,
+            placeholder=connector.unavailable_value_placeholder,
+            version=__version__,
+        )
+        targets = {
+            Layer.SILVER: LayerTarget(
+                EpochLedger(self.spark, self.layout, Layer.SILVER),
+                self.layout.silver,
+                partial(apply_silver, self.spark, self.layout, settings=silver),
+                partial(apply_messages, self.spark, self.layout, settings=silver),
+            ),
+            Layer.GOLD: LayerTarget(
+                EpochLedger(self.spark, self.layout, Layer.GOLD),
+                self.layout.gold,
+                partial(apply_gold, self.spark, self.layout),
+            ),
+        }
+        threads = self.configuration.lake.parallel_tables
+        return {
+            layer: LayerRun(self.spark, self.layout, target, self._relations, threads)
+            for layer, target in targets.items()
+        }
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with write_lock(self.layout):
+            yield
+
+    # Commands ---------------------------------------------------------------------------------------------------------
+
+    def check(self) -> list[Finding]:
+        """Pre-flight: what on the source would keep capture from working, and what to do about it."""
+        settings = self._capture_settings
+        return check_source(
+            self._connect(),
+            settings.connection,
+            slot=settings.slot,
+            publication=settings.publication,
+            mode=settings.publication_mode,
+            selection=settings.selection,
+        )
+
+    def capture(self, progress: Reporter | None = None, *, start_new_generation: bool = False) -> Progress:
+        """Bring bronze up to the source's flushed LSN of now. The first time: the initial snapshot, then the stream.
+
+        ``start_new_generation``: bronze was restored to an earlier version; count appends anew.
+        """
+        with self._writing():
+            if start_new_generation:
+                new_generation(self.spark, self.layout)
+            capture = self._capture()
+            capture.begin()
+            return capture.run(capture.target(), _capture_report(progress or Silent()))
+
+    def silver(self, progress: Reporter | None = None) -> int:
+        """Apply to silver what bronze has. Returns the number of bronze rows applied."""
+        with self._writing():
+            return self._apply((Layer.SILVER,), progress or Silent())
+
+    def gold(self, progress: Reporter | None = None) -> int:
+        """Apply to gold what bronze has. Returns the number of bronze rows applied."""
+        with self._writing():
+            return self._apply((Layer.GOLD,), progress or Silent())
+
+    def run(self, *, continuous: bool = False, progress: Reporter | None = None) -> None:
+        """Capture, silver and gold until the source's LSN of now is applied; ``continuous``: and go on, until stopped.
+
+        A continuous run tries again what ``walhouse.ops.retry`` lists; any other error ends it.
+        """
+        reporter = progress or Silent()
+        with self._writing():
+            if not continuous:
+                self._round(reporter)
+                return
+            self._go_on(reporter)
+
+    def status(self) -> Status:
+        """How far bronze, silver and gold are, per table; the lag; what the slot keeps on the server."""
+        conn = self._connect()
+        slot = self.configuration.connector.slot_name
+        return read_status(self.spark, self.layout, conn, flushed_lsn(conn), slot, find_slot(conn, slot))
+
+    def verify(
+        self, tables: Sequence[TableName] | None = None, progress: Reporter | None = None, limit: int = 10
+    ) -> list[Proof]:
+        """Compare gold with the source, row by row, at one LSN. ``limit``: how many differing keys to keep per table."""
+        reporter = progress or Silent()
+        with self._writing():
+            capture = self._capture()
+            capture.begin()
+            verification = Verification(
+                self.spark, self.layout, self._capture_settings, self._relations, capture, self._layers[Layer.GOLD]
+            )
+            return verification.run(tables, reporter, limit)
+
+    def events(
+        self, tables: Sequence[TableName] | None = None, from_lsn: Lsn | None = None, to_lsn: Lsn | None = None
+    ) -> Iterator[str]:
+        """Silver as Debezium would have sent it: JSON lines {"destination", "key", "value", "headers"}, in order.
+
+        The range is over commit LSNs and half-open.
+        """
+        connector = self.configuration.connector
+        settings = EventsSettings(
+            topic_prefix=connector.topic_prefix,
+            topic_delimiter=connector.topic_delimiter,
+            tombstones_on_delete=connector.tombstones_on_delete,
+            skipped_operations=connector.skipped_operations,
+        )
+        return events(self.spark, self.layout, settings, tables=tables, from_lsn=from_lsn, to_lsn=to_lsn)
+
+    def sql(self, query: str) -> DataFrame:
+        """Ask the lake: tables are ``bronze.wal``, ``silver.<schema>_<table>``, ``gold.<schema>_<table>``, ``ops.*``."""
+        return self.spark.sql(query)
+
+    def drop(self) -> None:
+        """Drop the slot and the publication on the source. The lake stays."""
+        conn = self._connect()
+        drop_slot(conn, self.configuration.connector.slot_name)
+        drop_publication(conn, self.configuration.connector.publication_name)
+
+    # How they work ----------------------------------------------------------------------------------------------------
+
+    def _round(self, reporter: Reporter) -> None:
+        capture = self._capture()
+        capture.begin()
+        capture.run(capture.target(), _capture_report(reporter))
+        self._apply(tuple(Layer), reporter)
+
+    def _apply(self, layers: tuple[Layer, ...], reporter: Reporter) -> int:
+        self._relations  # noqa: B018  (bronze exists from here on)
+        position = self._position()
+        if position is None:
+            return 0
+        to_pass, to_lsn = position
+
+        def run(layer: Layer) -> int:
+            def report(table: TableName, done: AppliedTable) -> None:
+                reporter.update(layer.value, rows=sum(done.counts.values()), detail=str(table), lsn=to_lsn, target=to_lsn)
+
+            return self._layers[layer].run(to_pass, to_lsn, report)
+
+        with ThreadPoolExecutor(len(layers)) as pool:
+            return sum(pool.map(run, layers))
+
+    def _position(self) -> tuple[int, Lsn] | None:
+        from walhouse.bronze.progress import read_position
+
+        return read_position(self.spark, self.layout) if table_exists(self.spark, self.layout.bronze) else None
+
+    def _go_on(self, reporter: Reporter) -> None:
+        """Rounds without end: a round where there is something, a pause where there is not."""
+        failures = 0
+        last_commit = time.monotonic()
+        lake = self.configuration.lake
+        while True:
+            try:
+                capture = self._capture()
+                progress = capture.begin()
+                while True:
+                    target = capture.target()
+                    waited = time.monotonic() - last_commit
+                    due = waited > lake.idle_commit_seconds or target - progress.captured_to > lake.idle_commit_bytes
+                    if target > progress.captured_to and (due or not capture.is_idle(target)):
+                        progress = capture.run(target, _capture_report(reporter))
+                        self._apply(tuple(Layer), reporter)
+                        last_commit = time.monotonic()
+                    else:
+                        time.sleep(IDLE_SECONDS)
+                    failures = 0
+            except WalhouseError as error:
+                policy = retry_for(error)
+                failures += 1
+                if policy is None or failures > policy.times:
+                    raise
+                self.close()
+                time.sleep(policy.delay_seconds)
+
+
+def _capture_report(reporter: Reporter) -> Callable[[CaptureStep], None]:
+    def report(step: CaptureStep) -> None:
+        reporter.update("capture", rows=step.rows, lsn=step.progress.captured_to, target=step.target)
+
+    return report

@@ -1,0 +1,42 @@
+"""Appending to bronze, once.
+
+Invariant: an append counts only after its progress row was read back. Delta skips, without an error, an append whose
+version is not greater than the last one under the same name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from walhouse.bronze.failure import on_driver
+from walhouse.bronze.progress import read_pass
+from walhouse.bronze.table import generation
+from walhouse.errors import AppendSkippedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from walhouse.bronze.progress import Progress
+    from walhouse.lakehouse.layout import LakeLayout
+
+
+def append(spark: SparkSession, layout: LakeLayout, rows: DataFrame, upcoming: Progress) -> Progress:
+    """Write a pass in one Delta commit and give back its progress as bronze has it. Raises AppendSkippedError."""
+    source = upcoming.source
+    name = f"walhouse:{source.system_identifier}:{source.database}:{generation(spark, layout)}"
+    with on_driver():
+        (
+            rows.write.format("delta")
+            .mode("append")
+            .option("txnAppId", name)
+            .option("txnVersion", upcoming.pass_number)
+            .saveAsTable(str(layout.bronze))
+        )
+    written = read_pass(spark, layout, upcoming.pass_number)
+    if written is None or written.captured_to != upcoming.captured_to:
+        raise AppendSkippedError(
+            f"Pass {upcoming.pass_number} is not in {layout.bronze} after it was written.",
+            table=str(layout.bronze),
+            pass_number=upcoming.pass_number,
+        )
+    return written

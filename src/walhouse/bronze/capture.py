@@ -1,0 +1,166 @@
+"""Capture: from the replication slot into bronze, pass by pass.
+
+Invariant (the order of one pass): read one bounded range of the WAL, append it and its progress row in one Delta
+commit, read the progress back from bronze, and only then advance the slot, to just that.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from walhouse.bronze.append import append
+from walhouse.bronze.initial import InitialPass
+from walhouse.bronze.progress import Progress, read_progress
+from walhouse.bronze.source import WalRangePlan, load
+from walhouse.bronze.table import ensure_bronze
+from walhouse.errors import PublicationChangedError, SlotGapError, SlotMissingError
+from walhouse.lsn import Lsn, LsnRange
+from walhouse.pgoutput.decoder import DecoderPlan
+from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.identity import read_identity, require_same
+from walhouse.postgres.peek import has_frames
+from walhouse.postgres.publication import changed_behind_our_back, read_publication
+from walhouse.postgres.slot import advance, find_slot, require_usable
+from walhouse.postgres.wal import current_xid, flushed_lsn, wait_flushed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+    from pyspark.sql import SparkSession
+
+    from walhouse.bronze.settings import CaptureSettings
+    from walhouse.changes.relations import RelationCatalog
+    from walhouse.lakehouse.layout import LakeLayout
+
+
+class CaptureStep(NamedTuple):
+    """What is reported after each pass."""
+
+    progress: Progress
+    target: Lsn
+    rows: int
+
+
+class Capture:
+    """Capture of one source into one lake. Create it inside the lake's write lock."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        layout: LakeLayout,
+        settings: CaptureSettings,
+        relations: RelationCatalog,
+        conn: psycopg.Connection,
+    ) -> None:
+        self._spark = spark
+        self._layout = layout
+        self._settings = settings
+        self._relations = relations
+        self._conn = conn
+        ensure_bronze(spark, layout)
+        self._progress = read_progress(spark, layout)
+
+    def begin(self) -> Progress:
+        """Make sure that bronze and slot fit together; take the initial snapshot if bronze is empty.
+
+        Raises SourceChangedError, SlotMissingError, SlotGapError and the other errors of the slot.
+        """
+        source = read_identity(self._settings.connection)
+        if self._progress is None:
+            self._progress = InitialPass(self._spark, self._layout, self._settings, self._conn).run(source)
+        else:
+            require_same(self._progress.source, source)
+        self._relations.refresh(self._progress.pass_number)
+        self._require_slot(self._progress)
+        advance(self._conn, self._settings.slot, self._progress.captured_to)
+        return self._progress
+
+    def target(self) -> Lsn:
+        """The server's flushed LSN: nothing before it can be lost in a crash of the server."""
+        return flushed_lsn(self._conn)
+
+    def is_idle(self, target: Lsn) -> bool:
+        """True if there is nothing to capture before ``target``, without writing anything."""
+        progress = self._require_begun()
+        if target <= progress.captured_to:
+            return True
+        return not has_frames(self._conn, self._settings.slot, self._settings.publication, target)
+
+    def run(self, target: Lsn, report: Callable[[CaptureStep], None]) -> Progress:
+        """Passes until every commit that starts before ``target`` is in bronze. Returns the last progress."""
+        progress = self._require_begun()
+        wait_flushed(self._conn, target, self._settings.flush_timeout_seconds)
+        while progress.captured_to < target:
+            end = min(target, Lsn(progress.captured_to + self._settings.max_pass_bytes))
+            progress = self._pass(progress, end)
+            report(CaptureStep(progress, target, dict(progress.counts).get("changes", 0)))
+        return progress
+
+    def _pass(self, progress: Progress, end: Lsn) -> Progress:
+        upcoming = progress.next(end, self._publication(progress))
+        catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
+        self._layout.require_distinct(relation.name for relation in catalog.values())
+        known = self._relations.versions
+        announced = tuple(relation for relation in catalog.values() if relation.version not in known)
+        plan = WalRangePlan(
+            settings=self._settings.connection,
+            slot=self._settings.slot,
+            publication=self._settings.publication,
+            decoder=DecoderPlan(
+                window=LsnRange(progress.captured_to, end),
+                pass_number=upcoming.pass_number,
+                captured_at=time.time_ns() // 1000,
+                next_xid=current_xid(self._conn),
+                relations=catalog,
+                known_versions=known | {relation.version for relation in announced},
+                seen_messages=frozenset(progress.messages),
+            ),
+            selection=self._settings.selection,
+            announced=announced,
+            progress=upcoming,
+        )
+        rows = load(self._spark, plan).sortWithinPartitions("schema_name", "table_name", "commit_lsn", "seq")
+        written = append(self._spark, self._layout, rows, upcoming)
+        advance(self._conn, self._settings.slot, written.captured_to)
+        self._relations.refresh(written.pass_number)
+        self._progress = written
+        return written
+
+    def _publication(self, progress: Progress) -> str:
+        """The publication's fingerprint; an error if the publication is not the one that bronze was captured by."""
+        now = read_publication(self._conn, self._settings.publication).fingerprint
+        reason = changed_behind_our_back(progress.publication, now)
+        if reason is not None:
+            raise PublicationChangedError(
+                f"The publication {self._settings.publication} is not the one that bronze was captured by: {reason}.",
+                todo="Changes may be missing since then. Take a new snapshot of its tables (a new lake path and slot).",
+                publication=self._settings.publication,
+            )
+        return now
+
+    def _require_slot(self, progress: Progress) -> None:
+        slot = find_slot(self._conn, self._settings.slot)
+        if slot is None:
+            raise SlotMissingError(
+                f"The replication slot {self._settings.slot} does not exist, and bronze continues from "
+                f"{progress.captured_to}.",
+                todo="The changes since then cannot be had any more: begin a new lake, or find who dropped the slot.",
+                slot=self._settings.slot,
+                lsn=str(progress.captured_to),
+            )
+        require_usable(slot, database=self._settings.connection.database)
+        if slot.confirmed_flush_lsn > progress.captured_to:
+            raise SlotGapError(
+                f"The replication slot {slot.name} stands at {slot.confirmed_flush_lsn}, later than bronze, which ends "
+                f"at {progress.captured_to}: the changes between are gone from the slot.",
+                todo="Find who advanced the slot. Begin a new lake, or restore bronze to a version that has them.",
+                slot=slot.name,
+                bronze_lsn=str(progress.captured_to),
+                slot_lsn=str(slot.confirmed_flush_lsn),
+            )
+
+    def _require_begun(self) -> Progress:
+        assert self._progress is not None, "begin() comes first"
+        return self._progress

@@ -1,0 +1,33 @@
+"""What capture needs to know, taken from the configuration once.
+
+Invariant: a plain value that can be pickled and printed; the secret within ``connection`` does not show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from walhouse.config.connection import ConnectionSettings
+from walhouse.config.connector import AutocreateMode, SnapshotMode
+from walhouse.config.filters import NameFilter, TableFilter
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureSettings:
+    """Source, slot, publication, selection and limits of capture."""
+
+    connection: ConnectionSettings
+    slot: str
+    publication: str
+    publication_mode: AutocreateMode
+    via_partition_root: bool
+    selection: TableFilter
+    messages: NameFilter
+    """Which prefixes of logical messages are captured."""
+    snapshot_mode: SnapshotMode
+    max_pass_bytes: int
+    """Bytes of WAL that one pass reads at most."""
+    snapshot_chunk_pages: int
+    """Pages of a table that one snapshot chunk covers."""
+    flush_timeout_seconds: float
+    """How long to wait for the server to flush its WAL up to a wanted position."""

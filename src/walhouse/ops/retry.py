@@ -1,0 +1,39 @@
+"""Which errors are worth trying again, and how.
+
+Invariant: the place that raises an error does not decide this; an error that is not listed here stops the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from walhouse.errors import (
+    NoFreeSlotError,
+    SlotInUseError,
+    SourceUnreachableError,
+    WalhouseError,
+    WalNotFlushedError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Try again after ``delay_seconds``, at most ``times`` times in a row."""
+
+    delay_seconds: float
+    times: int
+
+
+POLICY: Final[dict[type[WalhouseError], Retry]] = {
+    SourceUnreachableError: Retry(delay_seconds=5, times=60),
+    SlotInUseError: Retry(delay_seconds=10, times=6),
+    NoFreeSlotError: Retry(delay_seconds=10, times=6),
+    WalNotFlushedError: Retry(delay_seconds=1, times=10),
+}
+"""Used by continuous runs only: whoever runs a single command sees the error at once."""
+
+
+def retry_for(error: WalhouseError) -> Retry | None:
+    """The policy of an error, or None if trying again cannot help."""
+    return POLICY.get(type(error))

@@ -1,0 +1,134 @@
+"""How far everything is.
+
+Invariant: read from the lake and the server as they are; nothing is kept in memory between two calls.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+
+from walhouse.bronze.progress import read_position
+from walhouse.changes.epochs import EpochState, Layer
+from walhouse.lakehouse.tables import table_exists
+from walhouse.lsn import Lsn
+from walhouse.names import TableName
+from walhouse.pgoutput.row import Kind
+from walhouse.postgres.slot import SlotState, retained_bytes
+
+if TYPE_CHECKING:
+    import psycopg
+    from pyspark.sql import DataFrame, SparkSession
+
+    from walhouse.lakehouse.layout import LakeLayout
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """One source table. LSNs are those before which every commit is in the layer; counts are since the lake began."""
+
+    table: TableName
+    captured: Lsn | None
+    silver: Lsn | None
+    gold: Lsn | None
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Everything at one glance. ``lag_bytes`` is WAL flushed but not captured; ``lag_seconds`` how long ago the last
+    pass was captured while there is a lag, else 0; ``retained_bytes`` the WAL that the slot keeps on the server."""
+
+    captured_to: Lsn | None
+    source_lsn: Lsn
+    lag_bytes: int
+    lag_seconds: float
+    slot: str
+    slot_active_pid: int | None
+    slot_wal_status: str | None
+    retained_bytes: int | None
+    tables: tuple[TableStatus, ...]
+
+    def to_json(self) -> str:
+        """The status as one JSON object; LSNs as text."""
+
+        def plain(value: object) -> object:
+            return str(value) if isinstance(value, Lsn) else value
+
+        tables = [
+            {**{name: plain(value) for name, value in asdict(table).items()}, "table": str(table.table)}
+            for table in self.tables
+        ]
+        facts = {name: plain(getattr(self, name)) for name in self.__slots__ if name != "tables"}
+        return json.dumps({**facts, "tables": tables})
+
+
+def read_status(
+    spark: SparkSession,
+    layout: LakeLayout,
+    conn: psycopg.Connection[tuple[object, ...]],
+    source_lsn: Lsn,
+    slot_name: str,
+    slot: SlotState | None,
+) -> Status:
+    """Ask lake and server."""
+    position = read_position(spark, layout) if table_exists(spark, layout.bronze) else None
+    captured_to = None if position is None else position.captured_to
+    lag = max(0, source_lsn - captured_to) if captured_to is not None else int(source_lsn)
+    return Status(
+        captured_to=captured_to,
+        source_lsn=source_lsn,
+        lag_bytes=lag,
+        lag_seconds=_age(spark, layout, position.pass_number) if position is not None and lag else 0.0,
+        slot=slot_name,
+        slot_active_pid=None if slot is None else slot.active_pid,
+        slot_wal_status=None if slot is None else slot.wal_status,
+        retained_bytes=None if slot is None else retained_bytes(conn, slot_name),
+        tables=() if captured_to is None else _tables(spark, layout, captured_to),
+    )
+
+
+def _age(spark: SparkSession, layout: LakeLayout, pass_number: int) -> float:
+    row = (
+        spark.table(str(layout.bronze))
+        .where((F.col("pass") == pass_number) & (F.col("kind") == Kind.PROGRESS.value))
+        .select(F.unix_micros("captured_at"))
+        .first()
+    )
+    assert row is not None
+    return max(0.0, datetime.now(UTC).timestamp() - row[0] / 1e6)
+
+
+def _tables(spark: SparkSession, layout: LakeLayout, captured_to: Lsn) -> tuple[TableStatus, ...]:
+    epochs = layout.ops("epochs")
+    if not table_exists(spark, epochs):
+        return ()
+    done = spark.table(str(epochs)).where(F.col("state") == EpochState.DONE.value)
+    applied = _applied_to(done)
+    tables: dict[TableName, dict[str, int]] = {}
+    for row in _counts(done).toLocalIterator():
+        name = TableName(row["schema_name"], row["table_name"])
+        tables.setdefault(name, {})[f"{row['layer']}_{row['name']}"] = int(row["total"])
+    return tuple(
+        TableStatus(name, captured_to, applied.get(Layer.SILVER), applied.get(Layer.GOLD), counts)
+        for name, counts in sorted(tables.items())
+    )
+
+
+def _applied_to(done: DataFrame) -> dict[str, Lsn]:
+    rows = done.groupBy("layer").agg(F.max("to_lsn").alias("to_lsn"))
+    return {row["layer"]: Lsn(row["to_lsn"]) for row in rows.toLocalIterator()}
+
+
+def _counts(done: DataFrame) -> DataFrame:
+    tables = done.where(F.col("table_name").isNotNull())
+    exploded = tables.select("layer", "schema_name", "table_name", F.explode_outer("counts").alias("name", "count"))
+    return (
+        exploded.where(F.col("name").isNotNull())
+        .groupBy("layer", "schema_name", "table_name", "name")
+        .agg(F.sum("count").alias("total"))
+    )

@@ -1,0 +1,35 @@
+"""Asking whether there is anything to capture, without capturing it.
+
+Invariant: the answer is about whole ranges; nothing is read past the first transaction, and the slot is not moved.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from walhouse.names import quote_postgres
+from walhouse.postgres.connection import one_row
+from walhouse.postgres.slot import slot_errors, when_free
+
+if TYPE_CHECKING:
+    from walhouse.config.connection import ConnectionSettings
+    from walhouse.lsn import Lsn
+    from walhouse.postgres.connection import Connection
+
+
+def has_frames(
+    settings: ConnectionSettings, connection: Connection, slot: str, publication: str, upto: Lsn
+) -> bool:
+    """True if the slot would send anything of what committed before ``upto``. Raises the errors of the slot."""
+
+    def ask() -> bool:
+        with slot_errors(settings, slot, publication):
+            row = one_row(
+                connection,
+                "SELECT EXISTS (SELECT FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, 1, 'proto_version', '1',"
+                " 'publication_names', %s, 'messages', 'true'))",
+                [slot, str(upto), quote_postgres(publication)],
+            )
+        return bool(row[0])
+
+    return when_free(ask)
