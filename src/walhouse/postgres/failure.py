@@ -6,6 +6,7 @@ never part of them. Source: PostgreSQL documentation, appendix "PostgreSQL Error
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -75,10 +76,12 @@ def _lock_timeout(words: str, subject: Subject) -> SourceError:
 def _object_in_use(words: str, subject: Subject) -> SourceError | None:
     if subject.slot is None:
         return None
+    reader = re.search(r"PID (\d+)", words)
     return SlotInUseError(
         f"The replication slot is in use: {words}.",
         todo="End the other reader, or give this connector a slot.name of its own.",
         slot=subject.slot,
+        pid=reader and int(reader[1]),
     )
 
 

@@ -1,0 +1,59 @@
+"""The raw blocks of a COPY ... TO STDOUT.
+
+Invariant: if the iterator ends without an error, the server has said that the COPY is complete.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+from psycopg import generators, pq
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from psycopg import sql
+
+    from walhouse.postgres.connection import Connection
+
+BLOCKS: Final = 20_000
+"""At most so many blocks in one list."""
+
+BYTES: Final = 16 * 1024 * 1024
+"""A list ends with the block that reaches so many bytes."""
+
+
+def copied_blocks(connection: Connection, statement: sql.Composed) -> Iterator[list[bytes]]:
+    """Run the COPY and hand out its blocks in lists that are bounded by count and bytes. Raises psycopg.Error.
+
+    libpq is used directly: at hundreds of thousands of rows a second the driver's own COPY would be half of the cost.
+    """
+    pgconn = connection.pgconn
+    pgconn.send_query(statement.as_bytes(connection))
+    _require(connection.wait(generators.execute(pgconn)), pq.ExecStatus.COPY_OUT)
+    blocks: list[bytes] = []
+    size = 0
+    while True:
+        length, data = pgconn.get_copy_data(1)
+        if length == 0:
+            received = connection.wait(generators.copy_from(pgconn))
+            if not isinstance(received, memoryview):
+                break
+            length, data = len(received), received
+        elif length < 0:
+            _require(connection.wait(generators.fetch_many(pgconn)), pq.ExecStatus.COMMAND_OK)
+            break
+        blocks.append(bytes(data))
+        size += length
+        if size >= BYTES or len(blocks) >= BLOCKS:
+            yield blocks
+            blocks, size = [], 0
+    yield blocks
+
+
+def _require(results: list[pq.abc.PGresult], status: pq.ExecStatus) -> None:
+    if not results:
+        raise psycopg.OperationalError("the server closed the connection")
+    if results[-1].status != status:
+        raise psycopg.errors.error_from_result(results[-1])

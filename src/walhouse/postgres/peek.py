@@ -1,0 +1,92 @@
+"""Reading a range of changes from the slot without moving it.
+
+Invariant: what was handed out counts only if the iterator ends without an error, and any word of the server while it
+decodes is an error, since it can mean that changes are missing (that a publication is gone is only a warning to some
+versions). Runs in Spark's tasks: imports nothing of Spark.
+Source: PostgreSQL documentation, "Logical Streaming Replication Parameters" and COPY, "Binary Format".
+"""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+from psycopg import sql
+
+from walhouse.errors import DecodingNoticeError
+from walhouse.names import quote_postgres
+from walhouse.postgres.connection import connect, source_errors
+from walhouse.postgres.copy_out import copied_blocks
+from walhouse.postgres.slot import required_slot, when_free
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from walhouse.config.connection import ConnectionSettings
+    from walhouse.lsn import Lsn
+
+_PEEK: Final = sql.SQL(
+    "COPY (SELECT lsn, xid, data FROM pg_logical_slot_peek_binary_changes({slot}, {upto}, NULL,"
+    " 'proto_version', '1', 'publication_names', {publication}, 'messages', {messages})) TO STDOUT (FORMAT binary)"
+)
+
+
+def peek_blocks(
+    settings: ConnectionSettings, slot: str, publication: str, upto: Lsn, *, messages: bool = True
+) -> Iterator[list[bytes]]:
+    """The blocks of a binary COPY of (lsn, xid, data), one a row; header and trailer of the COPY are among them.
+
+    The rows are those of all commits that start before ``upto``, from the slot's position on. Raises
+    DecodingNoticeError, SlotInUseError, SlotMissingError, SlotInvalidatedError, SlotMismatchError,
+    PublicationMissingError, TemporarySpaceError.
+    """
+    statement = _PEEK.format(
+        slot=sql.Literal(slot),
+        upto=sql.Literal(str(upto)),
+        publication=sql.Literal(quote_postgres(publication)),  # the plug-in reads a list of identifiers
+        messages=sql.Literal("true" if messages else "false"),
+    )
+    with closing(connect(settings)) as connection:
+        notices: list[str] = []
+        connection.add_notice_handler(lambda notice: notices.append(f"{notice.sqlstate} {notice.message_primary}"))
+
+        def begin() -> tuple[list[bytes], Iterator[list[bytes]]]:
+            """Up to the first list of blocks: what is wrong with the slot is said before the first row."""
+            remaining = copied_blocks(connection, statement)
+            with _peek_errors(settings, slot, publication):
+                return next(remaining), remaining
+
+        held, remaining = when_free(begin)
+        with _peek_errors(settings, slot, publication):
+            for following in remaining:
+                _require_silence(notices, slot, upto)
+                yield held
+                held = following
+        _require_silence(notices, slot, upto)
+        yield held
+
+
+@contextmanager
+def _peek_errors(settings: ConnectionSettings, slot: str, publication: str) -> Iterator[None]:
+    """``source_errors`` that asks ``pg_replication_slots`` what a refusal without a clear reason (55000) is due to."""
+    with source_errors(settings, slot=slot, publication=publication):
+        try:
+            yield
+        except psycopg.errors.ObjectNotInPrerequisiteState:
+            with closing(connect(settings)) as connection:
+                required_slot(connection, slot)
+            raise
+
+
+def _require_silence(notices: list[str], slot: str, upto: Lsn) -> None:
+    if notices:
+        raise DecodingNoticeError(
+            f"While it decoded the slot {slot} up to {upto}, the server said: {'; '.join(notices[:3])}."
+            " Changes may be missing from what it sent.",
+            safe="Nothing of this range was committed and the slot was not moved.",
+            todo="If the publication is missing, changes made without it were never decoded: make it again, and take a"
+            " new snapshot. Otherwise look at the server's log.",
+            slot=slot,
+            range=str(upto),
+        )
