@@ -8,17 +8,16 @@ Source: PostgreSQL documentation, "Logical Streaming Replication Parameters" and
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-import psycopg
 from psycopg import sql
 
 from walhouse.errors import DecodingNoticeError
 from walhouse.names import quote_postgres
-from walhouse.postgres.connection import connect, source_errors
+from walhouse.postgres.connection import connect
 from walhouse.postgres.copy_out import copied_blocks
-from walhouse.postgres.slot import required_slot, when_free
+from walhouse.postgres.slot import slot_errors, when_free
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,29 +53,17 @@ def peek_blocks(
         def begin() -> tuple[list[bytes], Iterator[list[bytes]]]:
             """Up to the first list of blocks: what is wrong with the slot is said before the first row."""
             remaining = copied_blocks(connection, statement)
-            with _peek_errors(settings, slot, publication):
+            with slot_errors(settings, slot, publication):
                 return next(remaining), remaining
 
         held, remaining = when_free(begin)
-        with _peek_errors(settings, slot, publication):
+        with slot_errors(settings, slot, publication):
             for following in remaining:
                 _require_silence(notices, slot, upto)
                 yield held
                 held = following
         _require_silence(notices, slot, upto)
         yield held
-
-
-@contextmanager
-def _peek_errors(settings: ConnectionSettings, slot: str, publication: str) -> Iterator[None]:
-    """``source_errors`` that asks ``pg_replication_slots`` what a refusal without a clear reason (55000) is due to."""
-    with source_errors(settings, slot=slot, publication=publication):
-        try:
-            yield
-        except psycopg.errors.ObjectNotInPrerequisiteState:
-            with closing(connect(settings)) as connection:
-                required_slot(connection, slot)
-            raise
 
 
 def _require_silence(notices: list[str], slot: str, upto: Lsn) -> None:

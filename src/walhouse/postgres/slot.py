@@ -8,7 +8,7 @@ Protocol", CREATE_REPLICATION_SLOT.
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -111,6 +111,18 @@ def required_slot(connection: Connection, name: str) -> SlotState:
     if state is None:
         raise slot_missing(name)
     return require_usable(state, database=connection.info.dbname)
+
+
+@contextmanager
+def slot_errors(settings: ConnectionSettings, name: str, publication: str | None = None) -> Iterator[None]:
+    """``source_errors`` that asks ``pg_replication_slots`` what a refusal without a clear reason (55000) is due to."""
+    with source_errors(settings, slot=name, publication=publication):
+        try:
+            yield
+        except psycopg.errors.ObjectNotInPrerequisiteState:
+            with closing(connect(settings)) as connection:
+                required_slot(connection, name)
+            raise
 
 
 @contextmanager

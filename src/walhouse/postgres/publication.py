@@ -1,0 +1,255 @@
+"""The publication: which tables the server decodes for us.
+
+Invariant: what was decoded without the publication, or without one of its tables, was never sent and never will be; so
+a publication or an entry that was dropped and made again is noticed by its OID. walhouse adds entries, and never
+removes or changes one. Source: PostgreSQL documentation, "Publication", catalogs ``pg_publication*``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from walhouse.errors import PublicationChangedError, PublicationTableError
+from walhouse.names import TableName
+from walhouse.postgres.connection import source_errors
+from walhouse.postgres.failure import publication_missing
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from walhouse.postgres.connection import Connection
+
+
+class PublicationMode(StrEnum):
+    """Debezium's ``publication.autocreate.mode``."""
+
+    FILTERED = "filtered"
+    ALL_TABLES = "all_tables"
+    DISABLED = "disabled"
+    NO_TABLES = "no_tables"
+
+
+class CapturedTables(Protocol):
+    """Which tables the configuration asks for (``walhouse.config.filters.TableFilter``)."""
+
+    def captures(self, name: TableName) -> bool:
+        """True if the table is captured."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationState:
+    """The publication as the catalog has it now."""
+
+    name: str
+    oid: int
+    all_tables: bool
+    via_root: bool
+    publishes: frozenset[str]
+    """Of insert, update, delete, truncate."""
+    generated_columns: str
+    """``pg_publication.pubgencols``: n(one) or s(tored); n where the version does not have it."""
+    tables: Mapping[TableName, int]
+    """Tables that were added by name, each with its entry's OID."""
+    published: frozenset[TableName]
+    """All tables whose changes are sent, under the name that the changes have."""
+    fingerprint: str
+    """The OIDs of the publication and of its entries, as JSON: what bronze keeps and compares."""
+
+
+_OPERATIONS: Final = ("insert", "update", "delete", "truncate")
+
+_PUBLICATION: Final = "SELECT oid::int8, to_jsonb(p) AS facts FROM pg_publication p WHERE pubname = %s"
+_TABLES: Final = """
+    SELECT r.oid::int8 AS entry, c.oid::int8 AS relation, n.nspname, c.relname
+    FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE r.prpubid = %s"""
+_SCHEMAS: Final = """
+    SELECT s.oid::int8 AS entry, n.oid::int8 AS schema, n.nspname
+    FROM pg_publication_namespace s JOIN pg_namespace n ON n.oid = s.pnnspid WHERE s.pnpubid = %s"""
+_PUBLISHED: Final = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
+_CANDIDATES: Final = """
+    SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.oid >= 16384
+        AND CASE WHEN %s THEN NOT c.relispartition ELSE c.relkind = 'r' END
+    ORDER BY 1, 2"""
+
+
+def read_publication(connection: Connection, name: str) -> PublicationState:
+    """The publication's state, read in one transaction. Raises PublicationMissingError."""
+    with (
+        source_errors(publication=name),
+        connection.transaction(),
+        connection.cursor(row_factory=dict_row) as cursor,
+    ):
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        row = cursor.execute(_PUBLICATION, [name]).fetchone()
+        if row is None:
+            raise publication_missing(name)
+        tables = cursor.execute(_TABLES, [row["oid"]]).fetchall()
+        has_schemas = connection.info.server_version >= 150000
+        schemas = cursor.execute(_SCHEMAS, [row["oid"]]).fetchall() if has_schemas else []
+        published = cursor.execute(_PUBLISHED, [name]).fetchall()
+    facts = row["facts"]
+    publishes = frozenset(operation for operation in _OPERATIONS if facts[f"pub{operation}"])
+    generated = _generated_columns(facts)
+    return PublicationState(
+        name=name,
+        oid=row["oid"],
+        all_tables=facts["puballtables"],
+        via_root=facts["pubviaroot"],
+        publishes=publishes,
+        generated_columns=generated,
+        tables={TableName(table["nspname"], table["relname"]): table["entry"] for table in tables},
+        published=frozenset(TableName(table["schemaname"], table["tablename"]) for table in published),
+        fingerprint=json.dumps(
+            {
+                "oid": row["oid"],
+                "publishes": sorted(publishes),
+                "via_root": facts["pubviaroot"],
+                "generated_columns": generated,
+                "tables": {
+                    str(table["relation"]): [table["entry"], f"{table['nspname']}.{table['relname']}"]
+                    for table in sorted(tables, key=lambda table: table["relation"])
+                },
+                "schemas": {
+                    str(schema["schema"]): [schema["entry"], schema["nspname"]]
+                    for schema in sorted(schemas, key=lambda schema: schema["schema"])
+                },
+            },
+            ensure_ascii=False,
+            separators=(",", ":"),
+        ),
+    )
+
+
+def changed_behind_our_back(old: str, new: str, dropped: Collection[int] = ()) -> str | None:
+    """Why changes may be missing between two fingerprints, or None.
+
+    An entry that was added is no fault. One that is gone is, since it can come back before the next look; unless its
+    relation (by OID) is among those that were ``dropped``, which have no changes any more.
+    """
+    before: dict[str, Any] = json.loads(old)
+    after: dict[str, Any] = json.loads(new)
+    if before["oid"] != after["oid"]:
+        return "the publication was dropped and created again"
+    for setting in ("publishes", "via_root", "generated_columns"):
+        if before[setting] != after[setting]:
+            return f"its setting {setting} was {before[setting]} and is {after[setting]}"
+    for kind in ("tables", "schemas"):
+        for oid, (entry, name) in before[kind].items():
+            found = after[kind].get(oid)
+            if found is None and int(oid) not in dropped:
+                return f"{kind.removesuffix('s')} {name} was removed from it"
+            if found is not None and found[0] != entry:
+                return f"{kind.removesuffix('s')} {name} was removed from it and added again"
+    return None
+
+
+def require_unchanged(connection: Connection, old: str, state: PublicationState) -> None:
+    """Raises PublicationChangedError if changes may be missing since the fingerprint ``old`` was read."""
+    relations = [int(oid) for oid in json.loads(old)["tables"]]
+    query = "SELECT r FROM unnest(%s::int8[]) AS r WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = r)"
+    with source_errors(publication=state.name):
+        dropped = [oid for (oid,) in connection.execute(query, [relations]).fetchall()]
+    reason = changed_behind_our_back(old, state.fingerprint, dropped)
+    if reason is not None:
+        raise PublicationChangedError(
+            f"The publication {state.name} has changed since the last pass: {reason}. Changes that were made meanwhile"
+            " were not decoded and never will be.",
+            safe="What bronze holds is safe; the slot was not moved.",
+            todo="Take a new snapshot of the tables concerned.",
+            publication=state.name,
+        )
+
+
+def ensure_publication(
+    connection: Connection, name: str, mode: str, selection: CapturedTables, *, via_root: bool = False
+) -> PublicationState:
+    """Make the publication if it is missing and may be made; with ``filtered``, add captured tables that it lacks.
+
+    ``via_root`` counts only where the publication is made here. Raises PublicationMissingError (``disabled``),
+    PublicationTableError (no table, or one that is not published and must not be added), PrivilegeError.
+    """
+    with source_errors(publication=name):
+        row = connection.execute("SELECT pubviaroot FROM pg_publication WHERE pubname = %s", [name]).fetchone()
+    root = via_root if row is None else bool(row[0])
+    wanted = _captured(connection, selection, via_root=root)
+    if row is None:
+        _create(connection, name, PublicationMode(mode), wanted, via_root=root)
+    state = read_publication(connection, name)
+    missing = [table for table in wanted if table not in state.published]
+    if missing and mode == PublicationMode.FILTERED and not state.all_tables:
+        _run(
+            connection, name, sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(sql.Identifier(name), _list(missing))
+        )
+        return read_publication(connection, name)
+    if mode != PublicationMode.NO_TABLES:
+        require_published(state, wanted)
+    return state
+
+
+def require_published(state: PublicationState, tables: Collection[TableName]) -> None:
+    """Raises PublicationTableError if changes of one of the tables are not sent."""
+    missing = sorted(table for table in tables if table not in state.published)
+    if missing:
+        raise PublicationTableError(
+            f"The publication {state.name} does not have {', '.join(map(str, missing))}.",
+            todo=f"Run ALTER PUBLICATION {state.name} ADD TABLE …, or leave the tables out of the configuration.",
+            publication=state.name,
+            table=str(missing[0]),
+        )
+
+
+def drop_publication(connection: Connection, name: str) -> None:
+    """Drop the publication if it exists."""
+    _run(connection, name, sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(name)))
+
+
+def _create(
+    connection: Connection, name: str, mode: PublicationMode, tables: list[TableName], *, via_root: bool
+) -> None:
+    match mode:
+        case PublicationMode.DISABLED:
+            raise publication_missing(name)
+        case PublicationMode.ALL_TABLES:
+            what: sql.Composable = sql.SQL(" FOR ALL TABLES")
+        case PublicationMode.NO_TABLES:
+            what = sql.SQL("")
+        case PublicationMode.FILTERED:
+            if not tables:
+                raise PublicationTableError(
+                    f"The publication {name} was not made: no table of the source is captured by the configuration.",
+                    todo="Check table.include.list and the other lists, and the database.",
+                    publication=name,
+                )
+            what = sql.SQL(" FOR TABLE {}").format(_list(tables))
+    statement = sql.SQL("CREATE PUBLICATION {}{} WITH (publish_via_partition_root = {})")
+    _run(connection, name, statement.format(sql.Identifier(name), what, sql.Literal(via_root)))
+
+
+def _captured(connection: Connection, selection: CapturedTables, *, via_root: bool) -> list[TableName]:
+    """Captured tables under the names that their changes have: roots of partition trees, or their leaves."""
+    with source_errors():
+        rows = connection.execute(_CANDIDATES, [via_root]).fetchall()
+    return [name for name in (TableName(*row) for row in rows) if selection.captures(name)]
+
+
+def _generated_columns(facts: dict[str, Any]) -> str:
+    """A column of 18, where it is a letter."""
+    return str(facts.get("pubgencols", "n"))
+
+
+def _list(tables: Collection[TableName]) -> sql.Composed:
+    return sql.SQL(", ").join(sql.Identifier(*table) for table in tables)
+
+
+def _run(connection: Connection, name: str, statement: sql.Composed) -> None:
+    with source_errors(publication=name):
+        connection.execute(statement)
