@@ -1,0 +1,62 @@
+"""The wheel that the bundle deploys: what is in it, and what it asks for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.bundle.bundle import ROOT
+
+if TYPE_CHECKING:
+    from email.message import Message
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)], cwd=ROOT, check=True)
+    (file,) = folder.glob("walhouse-*-py3-none-any.whl")
+    return zipfile.Path(file)
+
+
+def about(wheel: zipfile.Path, name: str) -> bytes:
+    (folder,) = (each for each in wheel.iterdir() if each.name.endswith(".dist-info"))
+    return (folder / name).read_bytes()
+
+
+def metadata(wheel: zipfile.Path) -> Message:
+    return message_from_bytes(about(wheel, "METADATA"))
+
+
+def test_the_wheel_is_typed(wheel: zipfile.Path) -> None:
+    assert (wheel / "walhouse" / "py.typed").exists()
+
+
+def test_the_wheel_holds_every_module_and_nothing_else(wheel: zipfile.Path) -> None:
+    expected = {str(file.relative_to(ROOT / "src")) for file in (ROOT / "src").rglob("*.py")}
+    found = {name for name in wheel.root.namelist() if name.endswith(".py")}
+    assert found == expected
+    assert {Path(name).parts[0].partition("-")[0] for name in wheel.root.namelist()} == {"walhouse"}
+
+
+def test_the_wheel_brings_the_command_line(wheel: zipfile.Path) -> None:
+    assert "walhouse = walhouse.cli.app:main" in about(wheel, "entry_points.txt").decode()
+
+
+def test_spark_and_delta_come_with_the_extra_local_only(wheel: zipfile.Path) -> None:
+    needs = metadata(wheel).get_all("Requires-Dist", [])
+    spark = [need for need in needs if need.startswith(("pyspark", "delta-spark"))]
+    assert len(spark) == 2
+    assert all(need.endswith("; extra == 'local'") for need in spark)
+    assert metadata(wheel).get_all("Provides-Extra") == ["local"]
+
+
+def test_the_wheel_carries_its_licence(wheel: zipfile.Path) -> None:
+    assert metadata(wheel)["License-Expression"] == "Apache-2.0"
+    assert b"Apache License" in about(wheel, "licenses/LICENSE")
