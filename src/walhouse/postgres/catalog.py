@@ -1,0 +1,174 @@
+"""What the catalog knows of published tables, beyond what the stream says.
+
+Invariant: a description from here has the version that the stream's own Relation message for the table as it is now
+will give: the columns that pgoutput sends, in its order, with its type modifiers and identity flags.
+Source: PostgreSQL documentation, "System Catalogs", and "Logical Replication Message Formats", Relation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from psycopg.rows import dict_row
+
+from walhouse.names import TableName
+from walhouse.pgoutput.relation import ColumnDescription, RelationDescription, describe
+from walhouse.pgoutput.selection import kept_positions
+from walhouse.postgres.connection import source_errors
+from walhouse.postgres.wal import insert_lsn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from walhouse.pgoutput.selection import TableSelection
+    from walhouse.postgres.connection import Connection
+
+_RELATIONS: Final = """
+    SELECT c.oid::int8, p.schemaname, p.tablename, c.relreplident::text, c.relkind = 'p' AS partitioned,
+        to_jsonb(p) -> 'attnames' AS columns, obj_description(c.oid, 'pg_class') AS comment
+    FROM pg_publication_tables p
+    JOIN pg_namespace n ON n.nspname = p.schemaname
+    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
+    WHERE p.pubname = %s"""
+"""``columns`` are those of the column list, NULL before 15, which has none. Before 18 they include generated columns,
+although these are not sent; on 18 the view says exactly what is sent."""
+
+_INDEXES: Final = """
+    SELECT i.indrelid::int8 AS relation, i.indexrelid::int8, i.indisprimary, i.indisreplident,
+        i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL AS usable,
+        ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
+            JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+            WHERE k.place <= i.indnkeyatts ORDER BY k.place) AS columns
+    FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
+    WHERE i.indrelid = ANY(%s) ORDER BY x.relname"""
+
+_COLUMNS: Final = """
+    WITH RECURSIVE wanted AS (
+        SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull, a.attgenerated, t.typnotnull
+        FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+        WHERE a.attrelid = ANY(%s) AND a.attnum > 0 AND NOT a.attisdropped
+    ), types AS (
+        SELECT atttypid AS type FROM wanted UNION SELECT t.typelem FROM pg_type t
+        WHERE t.typelem <> 0 AND t.typsubscript = 'array_subscript_handler'::regproc
+    ), domains AS (
+        SELECT type, type AS base, -1 AS typmod, false AS not_null FROM types
+        UNION ALL
+        SELECT d.type, t.typbasetype, CASE WHEN d.typmod >= 0 THEN d.typmod ELSE t.typtypmod END,
+            d.not_null OR t.typnotnull
+        FROM domains d JOIN pg_type t ON t.oid = d.base WHERE t.typtype = 'd'
+    ), bases AS (
+        SELECT d.type, d.typmod, d.not_null, t.oid AS base, t.typname, t.typtype, t.typelem, t.typsubscript
+        FROM domains d JOIN pg_type t ON t.oid = d.base WHERE t.typtype <> 'd'
+    )
+    SELECT w.attrelid::int8 AS relation, w.attname::text AS name, w.atttypid::int8 AS type_oid, w.atttypmod AS typmod,
+        format_type(w.atttypid, w.atttypmod) AS type_name, b.typname::text AS base_type,
+        CASE WHEN w.atttypmod >= 0 THEN w.atttypmod ELSE b.typmod END AS base_typmod, b.typtype::text AS kind,
+        e.typname::text AS element_type, NOT (w.attnotnull OR b.not_null) AS nullable,
+        CASE WHEN w.attgenerated = '' THEN pg_get_expr(v.adbin, v.adrelid) END AS default,
+        (SELECT array_agg(l.enumlabel::text ORDER BY l.enumsortorder) FROM pg_enum l
+            WHERE l.enumtypid = coalesce(e.base, b.base)) AS enum_labels,
+        col_description(w.attrelid, w.attnum) AS comment, w.attgenerated <> '' AS generated
+    FROM wanted w JOIN bases b ON b.type = w.atttypid
+    LEFT JOIN bases e ON e.type = b.typelem AND b.typsubscript = 'array_subscript_handler'::regproc
+    LEFT JOIN pg_attrdef v ON v.adrelid = w.attrelid AND v.adnum = w.attnum
+    ORDER BY w.attrelid, w.attnum"""
+
+
+def read_relations(
+    connection: Connection, publication: str, selection: TableSelection
+) -> dict[int, RelationDescription]:
+    """Captured tables that are published, by the OID that their changes have: with publish_via_partition_root the
+    roots of partition trees, else their leaves. ``enum_labels`` of an array are those of its elements.
+
+    All facts are of one moment; ``catalog_lsn`` is the insert LSN right before it.
+    """
+    version = connection.info.server_version
+    with source_errors(publication=publication), connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        lsn = insert_lsn(connection)
+        relations = [
+            row
+            for row in _rows(connection, _RELATIONS, publication)
+            if selection.captures(TableName(row["schemaname"], row["tablename"]))
+        ]
+        oids = [row["oid"] for row in relations]
+        indexes = _by_relation(_rows(connection, _INDEXES, oids))
+        columns = _by_relation(_rows(connection, _COLUMNS, oids))
+    return {
+        row["oid"]: replace(
+            _describe(
+                row, _sent(row["columns"], columns.get(row["oid"], ()), version), indexes.get(row["oid"], ()), selection
+            ),
+            catalog_lsn=int(lsn),
+        )
+        for row in relations
+    }
+
+
+def _describe(
+    relation: Mapping[str, Any],
+    columns: Sequence[Mapping[str, Any]],
+    indexes: Sequence[Mapping[str, Any]],
+    selection: TableSelection,
+) -> RelationDescription:
+    name = TableName(relation["schemaname"], relation["tablename"])
+    identity = identity_columns(relation["relreplident"], indexes)
+    described = [_column(column, identity=identity is None or column["name"] in identity) for column in columns]
+    primary_key = next((tuple(index["columns"]) for index in indexes if index["indisprimary"]), ())
+    kept = kept_positions(selection, name, relation["relreplident"], described, primary_key)
+    description = describe(relation["oid"], name, relation["relreplident"], described, kept)
+    names = set(description.column_names)
+    return replace(
+        description,
+        primary_key=primary_key if names.issuperset(primary_key) else None,
+        unique_keys=tuple(
+            tuple(index["columns"])
+            for index in indexes
+            if index["usable"] and not index["indisprimary"] and names.issuperset(index["columns"])
+        ),
+        comment=relation["comment"],
+        partitioned=relation["partitioned"],
+    )
+
+
+def _sent(
+    column_list: Sequence[str] | None, columns: Sequence[dict[str, Any]], server_version: int
+) -> list[dict[str, Any]]:
+    """The columns that pgoutput sends."""
+    listed = [column for column in columns if column_list is None or column["name"] in column_list]
+    return listed if server_version >= 180000 else [column for column in listed if not column["generated"]]
+
+
+def identity_columns(replica_identity: str, indexes: Sequence[Mapping[str, Any]]) -> frozenset[str] | None:
+    """Columns of the replica identity; None if all are, empty if there is no usable identity.
+
+    ``indexes`` are rows with indisprimary, indisreplident, usable and columns. A deferrable primary key is not usable.
+    """
+    if replica_identity == "f":
+        return None
+    flag = {"d": "indisprimary", "i": "indisreplident"}.get(replica_identity)
+    if flag is None:
+        return frozenset()
+    return next((frozenset(index["columns"]) for index in indexes if index[flag] and index["usable"]), frozenset())
+
+
+def _column(row: Mapping[str, Any], *, identity: bool) -> ColumnDescription:
+    labels = row["enum_labels"]
+    return ColumnDescription(
+        identity=identity,
+        enum_labels=None if labels is None else tuple(labels),
+        **{name: value for name, value in row.items() if name not in {"relation", "enum_labels"}},
+    )
+
+
+def _by_relation(rows: Sequence[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
+    grouped: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        grouped.setdefault(row["relation"], []).append(row)
+    return grouped
+
+
+def _rows(connection: Connection, query: str, parameter: object) -> list[dict[str, Any]]:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(query.encode(), [parameter]).fetchall()
