@@ -8,7 +8,7 @@ Source: PostgreSQL documentation, "Logical Streaming Replication Parameters" and
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from psycopg import sql
@@ -22,8 +22,11 @@ from walhouse.postgres.slot import slot_errors, when_free
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import psycopg
+
     from walhouse.config.connection import ConnectionSettings
     from walhouse.lsn import Lsn
+    from walhouse.postgres.connection import Connection
 
 _PEEK: Final = sql.SQL(
     "COPY (SELECT lsn, xid, data FROM pg_logical_slot_peek_binary_changes({slot}, {upto}, NULL,"
@@ -46,9 +49,8 @@ def peek_blocks(
         publication=sql.Literal(quote_postgres(publication)),  # the plug-in reads a list of identifiers
         messages=sql.Literal("true" if messages else "false"),
     )
-    with closing(connect(settings)) as connection:
-        notices: list[str] = []
-        connection.add_notice_handler(lambda notice: notices.append(f"{notice.sqlstate} {notice.message_primary}"))
+    notices: list[str] = []
+    with closing(connect(settings)) as connection, listening(connection, notices):
 
         def begin() -> tuple[list[bytes], Iterator[list[bytes]]]:
             """Up to the first list of blocks: what is wrong with the slot is said before the first row."""
@@ -59,14 +61,29 @@ def peek_blocks(
         held, remaining = when_free(begin)
         with slot_errors(settings, slot, publication):
             for following in remaining:
-                _require_silence(notices, slot, upto)
+                require_silence(notices, slot, upto)
                 yield held
                 held = following
-        _require_silence(notices, slot, upto)
+        require_silence(notices, slot, upto)
         yield held
 
 
-def _require_silence(notices: list[str], slot: str, upto: Lsn) -> None:
+@contextmanager
+def listening(connection: Connection, notices: list[str]) -> Iterator[None]:
+    """Collect what the server says beside its results: SQLSTATE and message, which name objects and hold no values."""
+
+    def note(diagnostic: psycopg.errors.Diagnostic) -> None:
+        notices.append(f"{diagnostic.sqlstate} {diagnostic.message_primary}")
+
+    connection.add_notice_handler(note)
+    try:
+        yield
+    finally:
+        connection.remove_notice_handler(note)
+
+
+def require_silence(notices: list[str], slot: str, upto: Lsn) -> None:
+    """Raises DecodingNoticeError if the server said anything while it decoded."""
     if notices:
         raise DecodingNoticeError(
             f"While it decoded the slot {slot} up to {upto}, the server said: {'; '.join(notices[:3])}."

@@ -1,0 +1,193 @@
+"""Reading tables whole, in one exported snapshot, by chunks of pages.
+
+Invariant: every row is read in the one snapshot, as the text that the WAL would give for it: the type's output function
+under walhouse's session settings, never a cast (``::text`` gives ``true`` for ``t``, and ``char(5)`` without blanks).
+Ranges of ctid are chunks of one snapshot only; between two, rows may have moved.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+from psycopg import sql
+
+from walhouse.errors import LockTimeoutError, SnapshotLostError, SourceError
+from walhouse.names import TableName
+from walhouse.postgres.connection import LOCK_TIMEOUT_SECONDS, connect, one_row, source_errors
+from walhouse.postgres.copy_out import copied_blocks
+from walhouse.postgres.visibility import Visibility
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from walhouse.config.connection import ConnectionSettings
+    from walhouse.pgoutput.relation import RelationDescription
+    from walhouse.postgres.connection import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The pages ``[first_page, end_page)`` of one leaf of a table. Can be pickled."""
+
+    table: TableName
+    """The table that changes are published under: the root of a partition tree, or the leaf itself."""
+    leaf: TableName
+    number: int
+    """From 0, counted over all leaves of the table."""
+    first_page: int
+    end_page: int | None
+    """None: to the end, wherever that is by the time of reading."""
+    pages: int
+    """How many pages it had when it was planned."""
+    row_filter: str | None
+    """The publication's WHERE expression for the table, as SQL."""
+
+
+_LEAVES: Final = """
+    SELECT n.nspname, c.relname, c.relkind::text,
+        pg_relation_size(c.oid) / current_setting('block_size')::int8 AS pages
+    FROM (SELECT relid AS oid FROM pg_partition_tree(%(oid)s::oid::regclass) WHERE isleaf
+        UNION SELECT %(oid)s::oid FROM pg_class WHERE oid = %(oid)s::oid AND relkind <> 'p') AS leaf
+    JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace
+    ORDER BY 1, 2"""
+
+_ROW_FILTER: Final = """
+    SELECT to_jsonb(p) ->> 'rowfilter' FROM pg_publication_tables p
+    WHERE pubname = %s AND schemaname = %s AND tablename = %s"""
+
+_EXCLUSIVE_LOCKS: Final = """
+    SELECT DISTINCT pid FROM pg_locks WHERE locktype = 'relation' AND mode = 'AccessExclusiveLock'
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid()
+    ORDER BY pid LIMIT 10"""
+
+
+@contextmanager
+def locked_tables(
+    settings: ConnectionSettings, tables: Iterable[TableName], *, lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS
+) -> Iterator[None]:
+    """Hold a reader's lock on the tables (and their partitions) while the context lasts.
+
+    Taken before the snapshot, it keeps out what changes their rows without an event: ALTER TYPE, TRUNCATE, CLUSTER. If the session that holds the locks dies meanwhile, leaving the context raises, and what was read does not count.
+    Raises LockTimeoutError, PrivilegeError.
+    """
+    with closing(connect(settings, lock_timeout_seconds=lock_timeout_seconds)) as connection:
+        with source_errors(settings):
+            connection.execute("BEGIN")
+        for table in tables:
+            with _waiting_for(connection, settings, table):
+                connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(sql.Identifier(*table)))
+        yield
+        with source_errors(settings):
+            connection.execute("COMMIT")
+
+
+@contextmanager
+def imported_snapshot(settings: ConnectionSettings, snapshot_name: str) -> Iterator[Connection]:
+    """A connection in a read-only transaction that sees exactly what the exported snapshot does.
+
+    Raises SnapshotLostError if the session that exported it has ended.
+    """
+    with closing(connect(settings)) as connection:
+        try:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot_name)))
+        except (psycopg.errors.UndefinedObject, psycopg.errors.InvalidParameterValue) as error:
+            raise SnapshotLostError(
+                f"The exported snapshot {snapshot_name} is gone: the session that held it has ended.",
+                snapshot=snapshot_name,
+            ) from error
+        except psycopg.Error:
+            with source_errors(settings):
+                raise
+        yield connection
+
+
+def visibility_of(connection: Connection) -> Visibility:
+    """Which transactions the connection's snapshot has seen."""
+    return Visibility.parse(one_row(connection, "SELECT pg_current_snapshot()::text")[0])
+
+
+def plan_chunks(
+    connection: Connection, relation: RelationDescription, pages_per_chunk: int, *, publication: str
+) -> list[Chunk]:
+    """Chunks that together are the table, every leaf of it, by the pages that its files have now.
+
+    The last chunk of a leaf has no end. A table without rows has one chunk a leaf.
+    """
+    name = relation.name
+    with source_errors(table=str(name)):
+        leaves = connection.execute(_LEAVES, {"oid": relation.oid}).fetchall()
+        filters = connection.execute(_ROW_FILTER, [publication, *name]).fetchone()
+    chunks: list[Chunk] = []
+    for schema, table, kind, pages in leaves:
+        if kind != "r":
+            raise SourceError(
+                f"{schema}.{table}, a partition of {name}, is not an ordinary table; its rows are not in the WAL.",
+                todo="Leave the table out of the configuration, or detach that partition.",
+                table=str(name),
+            )
+        starts = range(0, max(int(pages), 1), pages_per_chunk)
+        for start in starts:
+            last = start == starts[-1]
+            chunks.append(
+                Chunk(
+                    table=name,
+                    leaf=TableName(schema, table),
+                    number=len(chunks),
+                    first_page=start,
+                    end_page=None if last else start + pages_per_chunk,
+                    pages=int(pages) - start if last else pages_per_chunk,
+                    row_filter=None if filters is None else filters[0],
+                )
+            )
+    return chunks
+
+
+def chunk_blocks(
+    settings: ConnectionSettings, snapshot_name: str, relation: RelationDescription, chunk: Chunk
+) -> Iterator[list[bytes]]:
+    """The blocks of a binary COPY of the chunk's rows, one a row: the kept columns, by position, all as text or NULL.
+
+    Header and trailer of the COPY are among them. Raises SnapshotLostError, LockTimeoutError, PrivilegeError.
+    """
+    statement = _copy(relation, chunk)
+    with (
+        imported_snapshot(settings, snapshot_name) as connection,
+        _waiting_for(connection, settings, chunk.table),
+    ):
+        yield from copied_blocks(connection, statement)
+
+
+def _copy(relation: RelationDescription, chunk: Chunk) -> sql.Composed:
+    """``num_nulls`` and not IS NULL: a composite value of NULLs only is not NULL, though IS NULL says it is."""
+    value = sql.SQL("CASE WHEN num_nulls({column}) = 0 THEN format('%s', {column}) END")
+    columns = sql.SQL(", ").join(value.format(column=sql.Identifier(name)) for name in relation.column_names)
+    conditions: list[sql.Composable] = [sql.SQL("ctid >= {}::tid").format(sql.Literal(f"({chunk.first_page},0)"))]
+    if chunk.end_page is not None:
+        conditions.append(sql.SQL("ctid < {}::tid").format(sql.Literal(f"({chunk.end_page},0)")))
+    if chunk.row_filter is not None:
+        conditions.append(sql.SQL("({})").format(sql.SQL(chunk.row_filter)))
+    return sql.SQL("COPY (SELECT {} FROM ONLY {} WHERE {}) TO STDOUT (FORMAT binary)").format(
+        columns, sql.Identifier(*chunk.leaf), sql.SQL(" AND ").join(conditions)
+    )
+
+
+@contextmanager
+def _waiting_for(connection: Connection, settings: ConnectionSettings, table: TableName) -> Iterator[None]:
+    """``source_errors`` that says who holds, or waits for, the lock that keeps a reader out."""
+    try:
+        with source_errors(settings, table=str(table)):
+            yield
+    except LockTimeoutError as error:
+        with source_errors(settings):
+            connection.execute("ROLLBACK")
+            pids = [pid for (pid,) in connection.execute(_EXCLUSIVE_LOCKS).fetchall()]
+        raise LockTimeoutError(
+            f"The table {table} could not be locked for reading: the processes {pids} have or want exclusive locks.",
+            safe="Nothing of this snapshot counts, and nothing of it was committed.",
+            table=str(table),
+            pids=pids,
+        ) from error
