@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 POSTGRES_EPOCH = 946_684_800_000_000
 
@@ -44,9 +46,7 @@ def origin(name: str, lsn: int) -> bytes:
     return b"O" + struct.pack(">Q", lsn) + text(name)
 
 
-def relation(
-    oid: int, schema: str, table: str, identity: str, columns: Sequence[tuple[str, int, int, bool]]
-) -> bytes:
+def relation(oid: int, schema: str, table: str, identity: str, columns: Sequence[tuple[str, int, int, bool]]) -> bytes:
     """``columns``: name, type oid, typmod, part of the replica identity."""
     head = b"R" + struct.pack(">I", oid) + text(schema) + text(table) + identity.encode()
     body = b"".join(

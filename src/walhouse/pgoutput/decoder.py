@@ -104,7 +104,7 @@ class Decoder:
         Columns by kind. ``change``: all of the change; a TRUNCATE gives one row for each captured relation, in the
         message's order. ``message``: a transactional one stands in its transaction; any other has its own LSN as
         ``commit_lsn``, ``MESSAGE_SEQ`` as ``seq``, and neither xid nor commit time. ``relation``: stands directly
-        before the first kept change that needs it, with that change's ``commit_lsn`` and ``seq``; ``lsn`` is null, since
+        before the first kept change that needs it, with its ``commit_lsn`` and ``seq``; ``lsn`` is null, since
         a description has no position of its own. Only versions that bronze does not know are described.
 
         Raises TruncatedFrameError, UnknownMessageError, UnknownTupleKindError, UnknownRelationError, FrameError.

@@ -83,7 +83,7 @@ def first_true(mask: Bools) -> int:
 
 
 def frames_from_copy(blocks: Sequence[bytes | memoryview]) -> Frames:
-    """Frames of ``COPY (SELECT lsn, xid, data FROM pg_logical_slot_peek_binary_changes(...)) TO STDOUT (FORMAT binary)``
+    """Frames of a binary COPY of ``SELECT lsn, xid, data FROM pg_logical_slot_peek_binary_changes(...)``.
 
     ``blocks`` is a run of the result's CopyData blocks, one row each, with or without the header and the trailer.
     Raises FrameError if a row has another shape, TruncatedFrameError if it ends too early.

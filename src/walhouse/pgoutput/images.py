@@ -59,7 +59,7 @@ def images(
         problem = "A tuple has another number of columns than its Relation message."
         raise frames.failure(FrameError, problem, frame, int(frames.starts[frame]))
     offsets, picks = _picks(tuples, relation, relations)
-    values = gather_texts(frames.buffer, tuples.starts, tuples.ends, present=tuples.kinds == TEXT, picks=picks)
+    values = gather_texts(frames.buffer, tuples.bounds, present=tuples.kinds == TEXT, picks=picks)
     kinds = tuples.kinds if picks is None else tuples.kinds[picks]
     unsent = _names(kinds == UNCHANGED, offsets, rows, relation, relations)
     return Lists(rows, np.diff(offsets), values), unsent

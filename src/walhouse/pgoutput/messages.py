@@ -109,7 +109,7 @@ def message_types(frames: Frames) -> Octets:
 
 
 def read_relation(frames: Frames, frame: int) -> RelationMessage:
-    """Relation: Int32 oid, String schema, String table, Int8 identity, Int16 count, columns (flags, name, type, typmod)."""
+    """Relation: oid, schema, table, replica identity, column count, columns of flags, name, type oid, typmod."""
     return _read(frames, frame, _relation)
 
 

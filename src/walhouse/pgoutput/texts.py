@@ -1,7 +1,6 @@
 """Values of a byte buffer as Arrow strings.
 
-Invariant: int32 offsets never overflow, since the caller keeps a buffer under ``MAX_BYTES``; the strings are its bytes,
-unchanged.
+Invariant: int32 offsets never overflow, since a buffer over ``MAX_BYTES`` is refused; strings are bytes unchanged.
 """
 
 from __future__ import annotations
@@ -13,26 +12,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from walhouse.pgoutput.wire import Bools, Int64s, Octets
+    from walhouse.pgoutput.wire import Bools, Int32s, Int64s, Octets
 
 MAX_BYTES: Final = 2**31 - 1
 
 
-def gather_texts(
-    buffer: Octets, starts: Int64s, ends: Int64s, *, present: Bools, picks: Int64s | None = None
-) -> pa.StringArray:
-    """The strings ``buffer[starts[i]:ends[i]]``, null where not present; with ``picks`` those of them, in that order.
+def gather_texts(buffer: Octets, bounds: Int32s, *, present: Bools, picks: Int64s | None = None) -> pa.StringArray:
+    """The strings ``buffer[bounds[2 * i] : bounds[2 * i + 1]]``, null where not present.
 
-    Ranges must ascend without overlapping. The bytes are taken to be UTF-8, as client_encoding UTF8 promises.
+    With ``picks`` only those, in that order. ``bounds`` must ascend. The bytes are taken to be UTF-8, as
+    client_encoding UTF8 promises. Raises ValueError for a buffer over ``MAX_BYTES``.
     """
+    if len(buffer) > MAX_BYTES:
+        raise ValueError("too many bytes at a time: Arrow's string offsets have 32 bits")
     # One string array over the whole buffer, uncopied, whose even elements are the values and whose odd ones are what
     # lies between them; taking the even ones makes the only copy of the values.
-    offsets = np.empty(2 * len(starts), np.int32)
-    offsets[0::2] = starts
-    offsets[1::2] = ends
-    whole = pa.StringArray.from_buffers(
-        max(len(offsets) - 1, 0), pa.py_buffer(offsets if len(offsets) else bytes(4)), pa.py_buffer(buffer)
-    )
-    wanted = 2 * (np.arange(len(starts), dtype=np.int64) if picks is None else picks)
+    offsets = bounds if len(bounds) else np.zeros(1, np.int32)
+    whole = pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(buffer))
+    wanted = np.arange(0, len(bounds), 2, dtype=np.int32) if picks is None else 2 * picks
     shown = present if picks is None else present[picks]
     return pc.take(whole, pa.array(wanted, mask=None if shown.all() else ~shown), boundscheck=False)

@@ -17,8 +17,8 @@ from walhouse.errors import FrameError, UnknownTupleKindError
 from walhouse.pgoutput.copy_rows import copy_rows
 from walhouse.pgoutput.frames import Frames, first_true
 from walhouse.pgoutput.row import TEXTS
-from walhouse.pgoutput.texts import MAX_BYTES, gather_texts
-from walhouse.pgoutput.wire import Int64s, Octets, read_int16, read_int32, read_uint32
+from walhouse.pgoutput.texts import gather_texts
+from walhouse.pgoutput.wire import Int32s, Int64s, Octets, read_int16, read_int32, read_uint32
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,12 +32,11 @@ TEXT: Final = ord("t")
 class Tuples:
     """The values of N tuples, row-major: value ``v`` of tuple ``i`` stands at ``offsets[i] + v``.
 
-    ``starts`` and ``ends`` bound a value's bytes in the buffer (equal where it has none) and ascend; ``kinds`` are the
-    bytes n(ull), u(nchanged) and t(ext); ``tuple_ends`` is the position after each tuple.
+    ``bounds`` has two elements for each value, where its bytes start and end in the buffer (equal where it has none);
+    it ascends. ``kinds`` are the bytes n(ull), u(nchanged) and t(ext); ``tuple_ends`` is the position after each tuple.
     """
 
-    starts: Int64s
-    ends: Int64s
+    bounds: Int32s
     kinds: Octets
     offsets: Int64s
     tuple_ends: Int64s
@@ -58,17 +57,19 @@ def parse_tuples(frames: Frames, rows: Int64s, at: Int64s) -> Tuples:
     widths = read_int16(frames.buffer, at)
     _refuse_negative(frames, rows, at, widths)
     offsets = _offsets(widths)
-    starts = np.empty(offsets[-1], np.int64)
-    ends = np.empty(offsets[-1], np.int64)
+    bounds = np.empty((offsets[-1], 2), np.int32)
     kinds = np.empty(offsets[-1], np.uint8)
+    widest = int(widths.max(initial=0))
+    same_width = bool((widths == widest).all())
     tuple_ends = at + 2
-    for column in range(int(widths.max(initial=0))):
-        active = _having(widths, column)
-        where = offsets[:-1][active] + column
+    for column in range(widest):
+        # Slices where all tuples have all columns (one table, the usual case): no copies of indexes.
+        active = slice(None) if same_width else np.flatnonzero(widths > column)
+        where = slice(column, None, widest) if same_width else offsets[:-1][active] + column
         kind, start, end = _parse_column(frames, rows[active], tuple_ends[active])
-        starts[where], ends[where], kinds[where] = start, end, kind
+        bounds[where, 0], bounds[where, 1], kinds[where] = start, end, kind
         tuple_ends[active] = end
-    return Tuples(starts, ends, kinds, offsets, tuple_ends)
+    return Tuples(bounds.ravel(), kinds, offsets, tuple_ends)
 
 
 def _parse_column(frames: Frames, rows: Int64s, at: Int64s) -> tuple[Octets, Int64s, Int64s]:
@@ -111,8 +112,7 @@ def parse_copy_rows(frames: Frames, columns: int) -> Tuples:
     if other.any():
         row = first_true(other)
         raise frames.failure(FrameError, f"Row {row} has not {columns} fields.", row, int(frames.starts[row]))
-    starts = np.empty((len(rows), columns), np.int64)
-    ends = np.empty((len(rows), columns), np.int64)
+    bounds = np.empty((len(rows), columns, 2), np.int32)
     kinds = np.full((len(rows), columns), TEXT, np.uint8)
     at = frames.starts + 2
     for column in range(columns):
@@ -120,13 +120,13 @@ def parse_copy_rows(frames: Frames, columns: int) -> Tuples:
         length = read_int32(frames.buffer, at)
         _refuse_negative(frames, rows, at, length + 1)
         kinds[length < 0, column] = NULL
-        starts[:, column] = at + 4
+        bounds[:, column, 0] = at + 4
         at = at + 4 + np.maximum(length, 0)
         frames.require(rows, at, "a field")
-        ends[:, column] = at
+        bounds[:, column, 1] = at
     frames.require_end(rows, at)
     offsets = np.arange(len(rows) + 1, dtype=np.int64) * columns
-    return Tuples(starts.ravel(), ends.ravel(), kinds.ravel(), offsets, at)
+    return Tuples(bounds.ravel(), kinds.ravel(), offsets, at)
 
 
 def copy_rows_to_texts(blocks: Sequence[bytes | memoryview], columns: int) -> pa.ListArray:
@@ -136,11 +136,9 @@ def copy_rows_to_texts(blocks: Sequence[bytes | memoryview], columns: int) -> pa
     most 2 GiB in all (ValueError), better a few tens of MiB.
     """
     rows = copy_rows(blocks)
-    if len(rows.buffer) > MAX_BYTES:
-        raise ValueError("give fewer blocks at a time: Arrow's string offsets have 32 bits")
     nowhere = np.zeros(len(rows.starts), np.int64)
     parsed = parse_copy_rows(Frames(rows.buffer, rows.starts, rows.ends, nowhere, nowhere), columns)
-    values = gather_texts(rows.buffer, parsed.starts, parsed.ends, present=parsed.kinds == TEXT)
+    values = gather_texts(rows.buffer, parsed.bounds, present=parsed.kinds == TEXT)
     return pa.ListArray.from_arrays(pa.array(parsed.offsets.astype(np.int32)), values, type=TEXTS)
 
 
@@ -148,12 +146,6 @@ def _refuse_negative(frames: Frames, rows: Int64s, at: Int64s, numbers: Int64s) 
     if (numbers < 0).any():
         index = first_true(numbers < 0)
         raise frames.failure(FrameError, "A count or length is negative.", int(rows[index]), int(at[index]))
-
-
-def _having(widths: Int64s, column: int) -> slice | Int64s:
-    """The tuples that have this column; all of them as a slice, which costs no copies."""
-    present = widths > column
-    return slice(None) if present.all() else np.flatnonzero(present)
 
 
 def _offsets(widths: Int64s) -> Int64s:

@@ -1,0 +1,235 @@
+"""Random streams of pgoutput messages, with the rows that they mean, worked out change by change in plain Python."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from tests.pgoutput import encoder
+from tests.pgoutput.decoding import CAPTURED_AT, PASS, Selection
+from tests.pgoutput.encoder import UNCHANGED, Frame, Unchanged, Value
+from walhouse.names import TableName
+from walhouse.pgoutput.relation import ColumnDescription, describe
+
+if TYPE_CHECKING:
+    from walhouse.lsn import LsnRange
+
+EPOCH = 5 * 2**32
+"""The 64-bit xid of a transaction is this and its 32 bits: the plans' next xid is a little greater."""
+
+TEXT = st.one_of(
+    st.sampled_from(["", "ä", "日本", "𝄞", "\\N", "__debezium_unavailable_value", "a\nb"]),
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12),
+)
+NAMES = st.sampled_from(["id", "Name", "größe", "a,b", "with blank", "val", "_commit_lsn"])
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A relation as one Relation message describes it."""
+
+    oid: int
+    name: TableName
+    identity: str
+    columns: tuple[tuple[str, int, int, bool], ...]
+
+    def frame(self) -> bytes:
+        return encoder.relation(self.oid, *self.name, self.identity, self.columns)
+
+
+class Row(NamedTuple):
+    op: str
+    shape: Shape
+    old_kind: str | None = None
+    old: list[Value] | None = None
+    new: list[Value] | None = None
+
+
+@dataclass
+class Item:
+    """A frame of a transaction, and what it does: changes of rows, or a message."""
+
+    data: bytes
+    lsn: int
+    rows: list[Row] = field(default_factory=list)
+    message: tuple[str, bytes, bool] | None = None
+
+
+@dataclass
+class Stream:
+    """Transactions (commit LSN, time, xid, origin, items), and items that stand before each of them and at the end."""
+
+    transactions: list[tuple[int, int, int, tuple[str, int] | None, list[Item]]]
+    between: list[list[Item]]
+
+    def frames(self) -> list[Frame]:
+        frames: list[Frame] = []
+        for index, before in enumerate(self.between):
+            frames += [Frame(item.data, item.lsn) for item in before]
+            if index == len(self.transactions):
+                continue
+            commit_lsn, ts, xid, origin, items = self.transactions[index]
+            frames.append(Frame(encoder.begin(commit_lsn, ts, xid), 0 if origin else 17, xid))
+            if origin:
+                frames.append(Frame(encoder.origin(*origin), 0, xid))
+            frames += [Frame(item.data, item.lsn, xid) for item in items]
+            frames.append(Frame(encoder.commit(commit_lsn, ts), commit_lsn + 48, xid))
+        return frames
+
+    def rows(self, window: LsnRange, selection: Selection, seen: frozenset[int] = frozenset()) -> list[dict[str, Any]]:
+        """The rows of bronze that these frames mean."""
+        model = Model(window, selection, seen)
+        for index, before in enumerate(self.between):
+            for item in before:
+                model.alone(item)
+            if index < len(self.transactions):
+                model.transaction(*self.transactions[index])
+        return model.rows
+
+
+class Model:
+    """The rules, one change at a time."""
+
+    def __init__(self, window: LsnRange, selection: Selection, seen: frozenset[int]) -> None:
+        self.window, self.selection, self.seen = window, selection, seen
+        self.announced: set[int] = set()
+        self.rows: list[dict[str, Any]] = []
+
+    def transaction(
+        self, commit_lsn: int, ts: int, xid: int, origin: tuple[str, int] | None, items: list[Item]
+    ) -> None:
+        shared: dict[str, Any] = {"commit_lsn": commit_lsn, "commit_ts": ts, "xid": EPOCH + xid}
+        if origin:
+            shared["origin"] = {"name": origin[0], "lsn": origin[1]}
+        inside = self.window.start <= commit_lsn < self.window.end
+        seq = 0
+        for item in items:
+            if item.message and not item.message[2]:
+                self.alone(item)
+            elif item.message:
+                if inside:
+                    self.add("message", **shared, op="m", seq=seq, lsn=item.lsn, message=_struct(item.message))
+                seq += 1
+            for row in item.rows:
+                if inside and self.selection.captures(row.shape.name):
+                    self.change(item.lsn, seq, shared, row)
+                seq += 1
+
+    def change(self, lsn: int, seq: int, shared: dict[str, Any], change: Row) -> None:
+        op, shape, old_kind, old, new = change
+        key = [name for name, _, _, is_key in shape.columns if is_key and shape.identity != "f"]
+        kept = self.selection.kept_columns(shape.name, [column[0] for column in shape.columns], key)
+        columns = [ColumnDescription(name, oid, mod, identity=is_key) for name, oid, mod, is_key in shape.columns]
+        described = describe(shape.oid, shape.name, shape.identity, columns, kept)
+        table = {"schema_name": shape.name.schema, "table_name": shape.name.table, "seq": seq}
+        table["relation_version"] = described.version
+        if described.version not in self.announced:
+            self.announced.add(described.version)
+            self.add("relation", **shared, **table, relation=json.loads(described.to_json()))
+        row: dict[str, Any] = {"op": op, "lsn": lsn}
+        if old is not None:
+            row |= {"before_kind": old_kind, "before": [old[place] for place in kept]}
+        if new is not None:
+            row["after"] = [None if isinstance(new[place], Unchanged) else new[place] for place in kept]
+            unchanged = [shape.columns[place][0] for place in kept if isinstance(new[place], Unchanged)]
+            if unchanged:
+                row["unchanged"] = unchanged
+        self.add("change", **shared, **table, **row)
+
+    def alone(self, item: Item) -> None:
+        assert item.message
+        if item.lsn >= self.window.start and item.lsn not in self.seen:
+            self.add("message", op="m", seq=-1, commit_lsn=item.lsn, lsn=item.lsn, message=_struct(item.message))
+
+    def add(self, kind: str, **fields: Any) -> None:
+        self.rows.append({"kind": kind, "pass": PASS, "captured_at": CAPTURED_AT, **fields})
+
+
+def _struct(message: tuple[str, bytes, bool]) -> dict[str, Any]:
+    return dict(zip(("prefix", "content", "transactional"), message, strict=True))
+
+
+@st.composite
+def shapes(draw: st.DrawFn, number: int) -> Shape:
+    """Some description of the table with this number."""
+    names = draw(st.lists(NAMES, min_size=0, max_size=5, unique=True))
+    identity = draw(st.sampled_from("dnfi"))
+    flags = [identity == "f" or draw(st.booleans()) for _ in names]
+    columns = tuple(
+        (name, draw(st.sampled_from([23, 25, 1700])), draw(st.sampled_from([-1, 655366])), flag)
+        for name, flag in zip(names, flags, strict=True)
+    )
+    return Shape(16_384 + number, TableName("öffentlich" if number else "public", f"T {number}"), identity, columns)
+
+
+@st.composite
+def tuples(draw: st.DrawFn, shape: Shape, *, unchanged: bool = False) -> list[Value]:
+    value: st.SearchStrategy[Value] = st.one_of(TEXT, TEXT, st.none(), *([st.just(UNCHANGED)] if unchanged else []))
+    return [draw(value) for _ in shape.columns]
+
+
+@st.composite
+def messages(draw: st.DrawFn, lsn: int, *, transactional: bool) -> Item:
+    prefix, content = draw(TEXT), draw(st.binary(max_size=8))
+    data = encoder.message(lsn, prefix, content, transactional=transactional)
+    return Item(data, lsn, message=(prefix, content, transactional))
+
+
+@st.composite
+def changes(draw: st.DrawFn, lsn: int, shape: Shape) -> Item:
+    kind = draw(st.sampled_from("iuukod"))
+    new = draw(tuples(shape, unchanged=kind != "i"))
+    if kind == "i":
+        return Item(encoder.insert(shape.oid, new), lsn, [Row("c", shape, None, None, new)])
+    if kind == "u":
+        return Item(encoder.update(shape.oid, new), lsn, [Row("u", shape, None, None, new)])
+    old = draw(tuples(shape))
+    old_kind = draw(st.sampled_from("KO"))
+    if kind == "d":
+        return Item(encoder.delete(shape.oid, old, old_kind), lsn, [Row("d", shape, old_kind, old, None)])
+    return Item(encoder.update(shape.oid, new, old, old_kind), lsn, [Row("u", shape, old_kind, old, new)])
+
+
+@st.composite
+def streams(draw: st.DrawFn, tables: int = 3) -> Stream:
+    """Transactions over a few tables whose descriptions may change at any time, also within a transaction."""
+    lsn = draw(st.integers(0, 1_000))
+    known: dict[int, Shape] = {}
+    transactions: list[tuple[int, int, int, tuple[str, int] | None, list[Item]]] = []
+    between: list[list[Item]] = []
+
+    def alone() -> list[Item]:
+        nonlocal lsn
+        lsn += 10
+        return [draw(messages(lsn, transactional=False))] if draw(st.integers(0, 4)) == 0 else []
+
+    for _ in range(draw(st.integers(0, 4))):
+        between.append(alone())
+        items: list[Item] = []
+        for _ in range(draw(st.integers(0, 8))):
+            lsn += draw(st.integers(1, 100))
+            number = draw(st.integers(0, tables - 1))
+            if number not in known or draw(st.integers(0, 9)) == 0:
+                known[number] = draw(shapes(number))
+                items.append(Item(encoder.type_(60_000, "public", "mood"), 0))
+                items.append(Item(known[number].frame(), 0))
+            step = draw(st.integers(0, 9))
+            if step == 0:
+                items.append(draw(messages(lsn, transactional=True)))
+            elif step == 1:
+                emptied = draw(st.lists(st.sampled_from(sorted(known)), max_size=3, unique=True))
+                rows = [Row("t", known[each]) for each in emptied]
+                data = encoder.truncate([known[each].oid for each in emptied], draw(st.integers(0, 3)))
+                items.append(Item(data, lsn, rows))
+            elif step == 2:
+                items += alone()
+            else:
+                items.append(draw(changes(lsn, known[number])))
+        lsn += 100
+        origin = draw(st.none() | st.tuples(TEXT, st.integers(0, 2**40)))
+        transactions.append((lsn, draw(st.integers(0, 2**52)), draw(st.integers(3, 900_000)), origin, items))
+    between.append(alone())
+    return Stream(transactions, between)
