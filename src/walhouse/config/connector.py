@@ -98,7 +98,7 @@ def _without_reference(value: object) -> object:
     return value
 
 
-Text = Annotated[str, BeforeValidator(_without_reference), StringConstraints(min_length=1)]
+Text = Annotated[str, StringConstraints(min_length=1), BeforeValidator(_without_reference)]
 SecretValue = Annotated[SecretReference | Secret, BeforeValidator(_secret), PlainSerializer(str, return_type=str)]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(_patterns)]
 Items = Annotated[
@@ -118,7 +118,7 @@ class Connector(BaseModel):
         hide_input_in_errors=True,
     )
 
-    topic_prefix: Annotated[Text, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$")]
+    topic_prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$"), BeforeValidator(_without_reference)]
     topic_delimiter: Text = "."
     database_hostname: Text
     database_port: Annotated[int, Field(ge=1, le=65535)] = 5432
@@ -135,7 +135,9 @@ class Connector(BaseModel):
     slot_name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,63}$")] = "debezium"
     slot_max_retries: Annotated[int, Field(ge=0)] = 6
     slot_retry_delay_ms: Annotated[int, Field(ge=1)] = 10_000
-    publication_name: Annotated[Text, StringConstraints(max_length=63)] = "dbz_publication"
+    publication_name: Annotated[
+        str, StringConstraints(min_length=1, max_length=63), BeforeValidator(_without_reference)
+    ] = "dbz_publication"
     publication_autocreate_mode: AutocreateMode = AutocreateMode.ALL_TABLES
     publish_via_partition_root: bool = False
     snapshot_mode: Annotated[SnapshotMode, BeforeValidator(_snapshot_mode)] = SnapshotMode.INITIAL

@@ -121,6 +121,8 @@ class _Translation:
             # Names are compared without case anyway.
             self.parts.pop()
             self._take(3, "")
+            if self.pattern[self.at : self.at + 1] in tuple("*+?{"):
+                raise self._refuse("a quantifier", "has nothing to repeat")
         elif _SAME_GROUPS.match(self.pattern, self.at):
             self._take(1)
         elif match := _GROUP_NAME.match(self.pattern, self.at):

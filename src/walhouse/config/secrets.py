@@ -33,6 +33,9 @@ class Secret:
     def __repr__(self) -> str:
         return SECRET_MASK
 
+    def __format__(self, form: str) -> str:
+        return format(SECRET_MASK, form)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and other._text == self._text
 

@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import pickle
+import traceback
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from walhouse.config.configuration import Configuration, load, parse
+from walhouse.config.connector import AutocreateMode, Connector, SnapshotMode
+from walhouse.config.lake import Lake
+from walhouse.config.secrets import Secret
+from walhouse.errors import ConfigurationError, SecretError
+
+PASSWORD = "0123-hunter2: x"
+MINIMAL = """
+connector:
+  topic.prefix: shop
+  database.hostname: localhost
+  database.user: walhouse
+  database.dbname: shop
+lake:
+  path: lake
+"""
+
+
+def with_connector(lines: str) -> str:
+    return MINIMAL.replace("connector:\n", "connector:\n" + "".join(f"  {line}\n" for line in lines.split("\n")))
+
+
+def read(text: str, tmp_path: Path) -> Configuration:
+    file = tmp_path / "walhouse.yml"
+    file.write_text(text)
+    return load(file)
+
+
+def refused(text: str, tmp_path: Path) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        read(text, tmp_path)
+    assert caught.value.exit_code == 2
+    assert caught.value.fields["file"] == str(tmp_path / "walhouse.yml")
+    assert str(tmp_path / "walhouse.yml") in caught.value.problem
+    return caught.value.problem
+
+
+def test_what_is_not_given_has_debeziums_default(tmp_path: Path) -> None:
+    conf = read(MINIMAL, tmp_path)
+    assert conf.connector.database_port == 5432
+    assert conf.connector.slot_name == "debezium"
+    assert conf.connector.publication_name == "dbz_publication"
+    assert conf.connector.publication_autocreate_mode is AutocreateMode.ALL_TABLES
+    assert conf.connector.snapshot_mode is SnapshotMode.INITIAL
+    assert conf.connector.skipped_operations == ("t",)
+    assert conf.lake.path == tmp_path / "lake"
+    assert conf.warnings == ()
+
+
+def test_names_may_be_dotted_or_nested(tmp_path: Path) -> None:
+    nested = """
+connector:
+  topic: {prefix: shop}
+  database:
+    hostname: localhost
+    user: walhouse
+    dbname: shop
+lake.path: lake
+"""
+    assert read(nested, tmp_path) == read(MINIMAL, tmp_path)
+
+
+def test_values_are_the_text_of_the_file_whatever_yaml_would_make_of_them(tmp_path: Path) -> None:
+    conf = read(with_connector("database.password: 0123\npublish.via.partition.root: on"), tmp_path)
+    assert conf.connector.database_password == Secret("0123")
+    assert conf.connector.publish_via_partition_root is True
+
+
+def test_a_key_without_a_value_counts_as_not_given(tmp_path: Path) -> None:
+    assert read(with_connector("database.port:\ntable.include.list: null"), tmp_path) == read(MINIMAL, tmp_path)
+
+
+def test_a_list_may_be_debeziums_text_or_yamls_list(tmp_path: Path) -> None:
+    text = read(with_connector(r"table.include.list: shop\.a{1\,2}, shop\.b"), tmp_path)
+    items = read(with_connector("table.include.list:\n  - shop\\.a{1,2}\n  - shop\\.b"), tmp_path)
+    assert text.connector.table_include_list == (r"shop\.a{1,2}", r"shop\.b")
+    assert text == items
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("table.inclde.list: a", "connector.table.inclde.list (line 3): unknown property; did you mean table.include"),
+        ("database.port: five", "connector.database.port (line 3): should be a valid integer"),
+        ("database.port: 70000", "connector.database.port (line 3): should be less than or equal to 65535"),
+        ("plugin.name: decoderbufs", "connector.plugin.name (line 3): only pgoutput can be read"),
+        ("snapshot.mode: when_needed", "connector.snapshot.mode (line 3): the mode when_needed is not supported yet"),
+        ("snapshot.mode: sometimes", "connector.snapshot.mode (line 3): should be 'initial' or 'no_data'"),
+        ("slot.name: My-Slot", "connector.slot.name (line 3): string should match pattern"),
+        ("skipped.operations: x", "connector.skipped.operations (line 3): 'x' is no operation"),
+        ("table.include.list: 'a,[b'", "connector.table.include.list (line 3): the pattern '[b': '[' at char"),
+        ("decimal.handling.mode: string", "decimal.handling.mode (line 3): only its default is taken (precise): not"),
+        ("column.mask.with.5.chars: a.b.c", "connector.column.mask.with.5.chars (line 3): not yet; refused, because"),
+        ("table.whitelist: a", "connector.table.whitelist (line 3): is called table.include.list"),
+        ("database.hostname: other", "connector.database.hostname (line 5): given twice, first in line 3"),
+        ("database.hostname: {x: y}", "connector.database.hostname.x (line 3): unknown property"),
+        ("database.sslmode: '${env:MODE}'", "connector.database.sslmode (line 3): should be 'disable'"),
+        ("database.sslcert: '${env:USER}'", "database.sslcert (line 3): a reference is taken for database.password"),
+        ("database.password: '${vault:x}'", "connector.database.password (line 3): is not a reference"),
+        ("topic_prefix: x", "connector.topic_prefix (line 3): unknown property; did you mean topic.prefix?"),
+        ("topic.delimiter: ''", "connector.topic.delimiter (line 3): string should have at least 1 character"),
+        ("<<: {a: b}", "connector.<<.a (line 3): unknown property"),
+        ("table.include.list: [[a]]", "connector.table.include.list (line 3): a list may hold plain values only"),
+    ],
+)  # fmt: skip
+def test_a_wrong_property_is_named_with_its_line_and_what_is_wrong(line: str, expected: str, tmp_path: Path) -> None:
+    assert expected in refused(with_connector(line), tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["schema", "table", "column", "message.prefix"])
+def test_an_include_and_an_exclude_list_contradict_each_other(kind: str, tmp_path: Path) -> None:
+    problem = refused(with_connector(f"{kind}.include.list: a\n{kind}.exclude.list: b"), tmp_path)
+    assert f"connector.{kind}.exclude.list (line 4): contradicts {kind}.include.list" in problem
+
+
+@pytest.mark.parametrize(
+    ("lake", "expected"),
+    [
+        ("path: x\n  catalog: main", "lake: give either path (a local folder) or catalog"),
+        ("bronze: b", "lake: give either path (a local folder) or catalog"),
+        ("path: x\n  bronz: b", "lake.bronz (line 9): unknown key; did you mean bronze?"),
+        ("path: x\n  silver: gold", "lake: bronze, silver, gold and ops must be different schemas"),
+        ("path: x\n  silver: My Silver", "lake.silver (line 9): string should match pattern"),
+        ("path: s3://bucket/x", "lake.path (line 8): a local folder is expected, not a URL"),
+        ("path: x\n  table_name: '{schema}'", "lake.table_name (line 9): {table} is missing"),
+        ("path: x\n  table_name: '{db}_{table}'", "lake.table_name (line 9): {db} is no placeholder"),
+        ("path: x\n  table_name: '{table:>9}'", "lake.table_name (line 9): a placeholder takes no format"),
+        ("path: x\n  table_name: '{table'", "lake.table_name (line 9): not a template"),
+        ("path: x\n  max_pass_bytes: 5 apples", "lake.max_pass_bytes (line 9): expected a number of bytes"),
+        ("path: x\n  parallel_tables: 0", "lake.parallel_tables (line 9): should be greater than or equal to 1"),
+    ],
+)
+def test_a_wrong_key_of_the_lake_is_named(lake: str, expected: str, tmp_path: Path) -> None:
+    assert expected in refused(MINIMAL.replace("path: lake", lake), tmp_path)
+
+
+def test_all_problems_are_said_at_once(tmp_path: Path) -> None:
+    problem = refused("connector:\n  topic.prefx: a\n  database.port: x\nlak:\n  path: x\n", tmp_path)
+    assert "has 8 problems" in problem
+    for place in (
+        "connector.database.user: required",
+        "connector.database.dbname: required",
+        "lake: give either",
+        "topic.prefx",
+        "topic.prefix: required",
+        "database.port (line 3)",
+        "database.hostname: required",
+        "lak ",
+    ):
+        assert place in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "is empty: the sections connector and lake are needed"),
+        ("- a", "must be a mapping with the sections"),
+        ("connector: x\nlake: {path: x}", "connector (line 1): must be a mapping"),
+        (
+            "database.hostname: x\n" + MINIMAL,
+            "(line 1): unknown section; a property of the connector belongs below connector:",
+        ),
+        ("conector: {}\n", "conector (line 1): unknown section; did you mean connector?"),
+        ("a: [b\nc: d", "is not valid YAML"),
+        ("a: &x {b: *x}\n", "an alias must not contain itself"),
+        ("? [a]\n: b\n", "a key must be a plain name"),
+    ],
+)
+def test_a_file_of_another_shape_is_refused(text: str, expected: str, tmp_path: Path) -> None:
+    assert expected in refused(text, tmp_path)
+
+
+def test_a_missing_file_and_a_missing_name_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match="No such file"):
+        load(tmp_path / "missing.yml")
+    monkeypatch.delenv("WALHOUSE_CONF", raising=False)
+    with pytest.raises(ConfigurationError, match="neither --conf nor WALHOUSE_CONF"):
+        load()
+
+
+def test_the_environment_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = read(MINIMAL, tmp_path)
+    monkeypatch.setenv("WALHOUSE_CONF", str(tmp_path / "walhouse.yml"))
+    assert load() == conf
+
+
+def test_a_property_without_a_meaning_here_is_a_warning(tmp_path: Path) -> None:
+    conf = read(with_connector("tasks.max: 1\nsnapshot.max.threads: 4\ntime.precision.mode: adaptive"), tmp_path)
+    assert conf.warnings == (
+        "connector.tasks.max has no effect: Kafka Connect's; there is no Kafka here.",
+        "connector.snapshot.max.threads has no effect: see lake.snapshot_parallelism.",
+    )
+
+
+@pytest.mark.parametrize(("old", "mode"), [("never", "no_data"), ("schema_only", "no_data")])
+def test_old_names_of_snapshot_modes_are_understood(old: str, mode: str, tmp_path: Path) -> None:
+    assert read(with_connector(f"snapshot.mode: {old}"), tmp_path).connector.snapshot_mode == mode
+
+
+def test_sizes_may_have_units(tmp_path: Path) -> None:
+    conf = read(MINIMAL + "  max_pass_bytes: 64 MiB\n  idle_commit_bytes: 1000\n", tmp_path)
+    assert (conf.lake.max_pass_bytes, conf.lake.idle_commit_bytes) == (64 * 2**20, 1000)
+
+
+# Secrets and the connection -----------------------------------------------------------------------------------------
+
+
+def test_a_written_out_password_works_is_warned_about_and_is_never_shown(tmp_path: Path) -> None:
+    conf = read(with_connector(f"database.password: '{PASSWORD}'"), tmp_path)
+    settings = conf.connection()
+    assert settings.parameters()["password"] == PASSWORD
+    assert conf.warnings == (
+        "connector.database.password is written out in the file: use ${env:NAME}, ${file:PATH} or ${secret:scope/key}.",
+    )
+    shown = [repr(conf), str(conf), repr(settings), conf.connector.model_dump_json(), str(conf.connector.model_dump())]
+    assert not [text for text in shown if "hunter2" in text]
+
+
+def test_settings_can_be_sent_to_a_task_with_their_password(tmp_path: Path) -> None:
+    settings = read(with_connector(f"database.password: '{PASSWORD}'"), tmp_path).connection()
+    assert pickle.loads(pickle.dumps(settings)).parameters()["password"] == PASSWORD
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        with_connector(f"database.password: '{PASSWORD}'\ndatabase.port: x"),
+        with_connector(f"database.password: '{PASSWORD}'\n  bad indentation: *hunter2"),
+        with_connector("database.password: *hunter2"),
+        with_connector("database.password: [hunter2]"),
+        with_connector("database.password: {a: hunter2}"),
+        with_connector("database.password: '${hunter2}'"),
+        with_connector('database.password: "\\hunter2"'),
+        with_connector("database.password: @hunter2"),
+        with_connector("database.password: !hunter2 [x]"),
+    ],
+)
+def test_no_error_about_a_file_shows_its_password(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read(text, tmp_path)
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_reference_is_resolved_when_the_connection_is_asked_for(tmp_path: Path) -> None:
+    conf = read(with_connector("database.password: ${file:password}\ndatabase.sslrootcert: root.crt"), tmp_path)
+    assert "${file:password}" in conf.connector.model_dump_json()
+    with pytest.raises(SecretError):
+        conf.connection()
+    (tmp_path / "password").write_text("of the file\n")
+    assert conf.connection().parameters() == {
+        "host": "localhost",
+        "port": 5432,
+        "user": "walhouse",
+        "password": "of the file",
+        "dbname": "shop",
+        "sslmode": "prefer",
+        "sslrootcert": str(tmp_path / "root.crt"),
+        "application_name": "walhouse",
+    }
+
+
+def test_initial_statements_are_split_and_never_shown(tmp_path: Path) -> None:
+    line = "database.initial.statements: \"SET a = 'hunter2;;x' ; SET b = 1;\""
+    conf = read(with_connector(line), tmp_path)
+    assert conf.connection().initial_statements == ("SET a = 'hunter2;x'", "SET b = 1")
+    assert "hunter2" not in repr(conf) + repr(conf.connection()) + conf.connector.model_dump_json()
+
+
+# In Python -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_configuration_can_be_made_in_python(tmp_path: Path) -> None:
+    connector = Connector(topic_prefix="p", database_hostname="h", database_user="u", database_dbname="d")
+    conf = Configuration(connector, Lake(path=tmp_path))
+    assert conf.base == Path.cwd()
+    assert replace(conf, file=tmp_path / "x.yml").base == tmp_path
+
+
+def test_the_configurations_of_the_project_are_right() -> None:
+    conf = Path(__file__).parents[2] / "conf"
+    demo, deployment = load(conf / "demo.yml"), load(conf / "deployment.yml")
+    assert demo.warnings == deployment.warnings == ()
+    assert demo.lake.path == conf.parent / ".walhouse/demo/lake"
+    assert deployment.lake.catalog == "main"
+
+
+def test_the_text_of_a_file_can_be_parsed_without_reading_it(tmp_path: Path) -> None:
+    assert parse(MINIMAL, tmp_path / "x.yml").lake.path == tmp_path / "lake"
