@@ -15,7 +15,7 @@ from walhouse.lakehouse.session import local_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["tests.fixtures_server"]
+pytest_plugins = ["tests.fixtures_server", "tests.fixtures_house"]
 
 
 @pytest.fixture(scope="session")

@@ -14,25 +14,25 @@ from walhouse.bronze.initial import InitialPass
 from walhouse.bronze.progress import Progress, read_progress
 from walhouse.bronze.source import WalRangePlan, load
 from walhouse.bronze.table import ensure_bronze
-from walhouse.errors import PublicationChangedError, SlotGapError, SlotMissingError
+from walhouse.errors import SlotGapError, SlotMissingError
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.decoder import DecoderPlan
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.identity import read_identity, require_same
-from walhouse.postgres.peek import has_frames
-from walhouse.postgres.publication import changed_behind_our_back, read_publication
+from walhouse.postgres.probe import has_frames
+from walhouse.postgres.publication import read_publication, require_unchanged
 from walhouse.postgres.slot import advance, find_slot, require_usable
 from walhouse.postgres.wal import current_xid, flushed_lsn, wait_flushed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import psycopg
     from pyspark.sql import SparkSession
 
     from walhouse.bronze.settings import CaptureSettings
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.postgres.connection import Connection
 
 
 class CaptureStep(NamedTuple):
@@ -52,7 +52,7 @@ class Capture:
         layout: LakeLayout,
         settings: CaptureSettings,
         relations: RelationCatalog,
-        conn: psycopg.Connection,
+        conn: Connection,
     ) -> None:
         self._spark = spark
         self._layout = layout
@@ -86,7 +86,9 @@ class Capture:
         progress = self._require_begun()
         if target <= progress.captured_to:
             return True
-        return not has_frames(self._conn, self._settings.slot, self._settings.publication, target)
+        return not has_frames(
+            self._settings.connection, self._conn, self._settings.slot, self._settings.publication, target
+        )
 
     def run(self, target: Lsn, report: Callable[[CaptureStep], None]) -> Progress:
         """Passes until every commit that starts before ``target`` is in bronze. Returns the last progress."""
@@ -99,6 +101,7 @@ class Capture:
         return progress
 
     def _pass(self, progress: Progress, end: Lsn) -> Progress:
+        self._require_slot(progress)
         upcoming = progress.next(end, self._publication(progress))
         catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
         self._layout.require_distinct(relation.name for relation in catalog.values())
@@ -129,16 +132,10 @@ class Capture:
         return written
 
     def _publication(self, progress: Progress) -> str:
-        """The publication's fingerprint; an error if the publication is not the one that bronze was captured by."""
-        now = read_publication(self._conn, self._settings.publication).fingerprint
-        reason = changed_behind_our_back(progress.publication, now)
-        if reason is not None:
-            raise PublicationChangedError(
-                f"The publication {self._settings.publication} is not the one that bronze was captured by: {reason}.",
-                todo="Changes may be missing since then. Take a new snapshot of its tables (a new lake path and slot).",
-                publication=self._settings.publication,
-            )
-        return now
+        """The publication's fingerprint. Raises PublicationChangedError if changes may be missing since the last pass."""
+        state = read_publication(self._conn, self._settings.publication)
+        require_unchanged(self._conn, progress.publication, state)
+        return state.fingerprint
 
     def _require_slot(self, progress: Progress) -> None:
         slot = find_slot(self._conn, self._settings.slot)
@@ -151,7 +148,7 @@ class Capture:
                 lsn=str(progress.captured_to),
             )
         require_usable(slot, database=self._settings.connection.database)
-        if slot.confirmed_flush_lsn > progress.captured_to:
+        if slot.confirmed_flush_lsn is None or slot.confirmed_flush_lsn > progress.captured_to:
             raise SlotGapError(
                 f"The replication slot {slot.name} stands at {slot.confirmed_flush_lsn}, later than bronze, which ends "
                 f"at {progress.captured_to}: the changes between are gone from the slot.",

@@ -26,12 +26,12 @@ from walhouse.postgres.snapshot import Chunk, imported_snapshot, locked_tables, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    import psycopg
     from pyspark.sql import SparkSession
 
     from walhouse.bronze.settings import CaptureSettings
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.pgoutput.relation import RelationDescription
+    from walhouse.postgres.connection import Connection
     from walhouse.postgres.identity import SourceIdentity
 
 
@@ -39,7 +39,7 @@ class InitialPass:
     """Begins capture in an empty bronze."""
 
     def __init__(
-        self, spark: SparkSession, layout: LakeLayout, settings: CaptureSettings, conn: psycopg.Connection
+        self, spark: SparkSession, layout: LakeLayout, settings: CaptureSettings, conn: Connection
     ) -> None:
         self._spark = spark
         self._layout = layout
@@ -96,7 +96,9 @@ class InitialPass:
             chunks = [
                 chunk
                 for relation in sorted(relations.values(), key=lambda each: each.name)
-                for chunk in plan_chunks(reading, relation, self._settings.snapshot_chunk_pages)
+                for chunk in plan_chunks(
+                    reading, relation, self._settings.snapshot_chunk_pages, publication=self._settings.publication
+                )
             ]
             at = exported.consistent_point
             progress = self._progress(source, at)

@@ -25,7 +25,7 @@ from walhouse.lsn import Lsn
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan, TableSelection
 from walhouse.pgoutput.frames import frames_from_copy
 from walhouse.pgoutput.relation import RelationDescription
-from walhouse.pgoutput.texts import copy_rows_to_texts
+from walhouse.pgoutput.tuples import copy_rows_to_texts
 from walhouse.pgoutput.row import MESSAGE_SEQ
 from walhouse.postgres.peek import peek_blocks
 from walhouse.postgres.snapshot import Chunk, chunk_blocks

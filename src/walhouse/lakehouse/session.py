@@ -6,6 +6,7 @@ Invariant: nothing here changes what a query means, but for the session's time z
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -51,6 +52,7 @@ def local_session(*, memory: str = "2g", quick: bool = True) -> SparkSession:
     """Start Spark in this process on all cores, with Delta, tuned for tables of a laptop's size."""
     from pyspark.sql import SparkSession
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks run in this very environment
     cores = os.cpu_count() or 2
     options = ["-XX:+UseSerialGC", "-Duser.timezone=UTC"] if quick else ["-XX:+UseParallelGC", "-Duser.timezone=UTC"]
     if quick:

@@ -21,10 +21,10 @@ from walhouse.pgoutput.row import Kind
 from walhouse.postgres.slot import SlotState, retained_bytes
 
 if TYPE_CHECKING:
-    import psycopg
     from pyspark.sql import DataFrame, SparkSession
 
     from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.postgres.connection import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Status:
 def read_status(
     spark: SparkSession,
     layout: LakeLayout,
-    conn: psycopg.Connection[tuple[object, ...]],
+    conn: Connection,
     source_lsn: Lsn,
     slot_name: str,
     slot: SlotState | None,

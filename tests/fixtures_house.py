@@ -1,0 +1,69 @@
+"""A configured house on a test's own database and an empty lake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from walhouse.api import Walhouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.fixtures_server import Database
+    from walhouse.lakehouse.layout import LakeLayout
+
+MakeHouse = Callable[..., Walhouse]
+
+
+def write_configuration(folder: Path, database: Database, layout: LakeLayout, **overrides: Any) -> Path:
+    """A configuration file for a database and a lake; overrides by Debezium's names with ``_`` for ``.``, or lake_*."""
+    settings = database.settings
+    (folder / "password").write_text("" if settings.password is None else settings.password.reveal())
+    connector = {
+        "topic.prefix": "test",
+        "database.hostname": settings.host,
+        "database.port": settings.port,
+        "database.user": settings.user,
+        "database.password": "${file:password}",
+        "database.dbname": settings.database,
+        "slot.name": f"s_{settings.database}"[:60],
+        "publication.name": "walhouse_test",
+        "publication.autocreate.mode": "filtered",
+    }
+    lake: dict[str, Any] = {
+        "path": str(layout.path),
+        "bronze": layout.bronze_schema,
+        "silver": layout.silver_schema,
+        "gold": layout.gold_schema,
+        "ops": layout.ops_schema,
+    }
+    for name, value in overrides.items():
+        if name.startswith("lake_"):
+            lake[name.removeprefix("lake_")] = value
+        else:
+            connector[name.replace("_", ".")] = value
+    file = folder / "walhouse.yml"
+    file.write_text(yaml.safe_dump({"connector": connector, "lake": lake}))
+    return file
+
+
+@pytest.fixture
+def make_house(
+    spark: SparkSession, database: Database, lake: LakeLayout, tmp_path: Path
+) -> Iterator[MakeHouse]:
+    """Opens a house, again and again if a test wants a new process's view; closes all of them after the test."""
+    opened: list[Walhouse] = []
+
+    def make(**overrides: Any) -> Walhouse:
+        house = Walhouse.open(write_configuration(tmp_path, database, lake, **overrides), spark)
+        opened.append(house)
+        return house
+
+    yield make
+    for house in opened:
+        house.close()
