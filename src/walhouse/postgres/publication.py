@@ -82,7 +82,15 @@ _CANDIDATES: Final = """
 
 
 def read_publication(connection: Connection, name: str) -> PublicationState:
-    """The publication's state, read in one transaction. Raises PublicationMissingError."""
+    """The publication's state. Raises PublicationMissingError."""
+    state = find_publication(connection, name)
+    if state is None:
+        raise publication_missing(name)
+    return state
+
+
+def find_publication(connection: Connection, name: str) -> PublicationState | None:
+    """The publication's state, read in one transaction; None if there is none."""
     with (
         source_errors(publication=name),
         connection.transaction(),
@@ -91,7 +99,7 @@ def read_publication(connection: Connection, name: str) -> PublicationState:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         row = cursor.execute(_PUBLICATION, [name]).fetchone()
         if row is None:
-            raise publication_missing(name)
+            return None
         tables = cursor.execute(_TABLES, [row["oid"]]).fetchall()
         has_schemas = connection.info.server_version >= 150000
         schemas = cursor.execute(_SCHEMAS, [row["oid"]]).fetchall() if has_schemas else []
@@ -180,7 +188,7 @@ def ensure_publication(
     with source_errors(publication=name):
         row = connection.execute("SELECT pubviaroot FROM pg_publication WHERE pubname = %s", [name]).fetchone()
     root = via_root if row is None else bool(row[0])
-    wanted = _captured(connection, selection, via_root=root)
+    wanted = captured_tables(connection, selection, via_root=root)
     if row is None:
         _create(connection, name, PublicationMode(mode), wanted, via_root=root)
     state = read_publication(connection, name)
@@ -234,7 +242,7 @@ def _create(
     _run(connection, name, statement.format(sql.Identifier(name), what, sql.Literal(via_root)))
 
 
-def _captured(connection: Connection, selection: CapturedTables, *, via_root: bool) -> list[TableName]:
+def captured_tables(connection: Connection, selection: CapturedTables, *, via_root: bool) -> list[TableName]:
     """Captured tables under the names that their changes have: roots of partition trees, or their leaves."""
     with source_errors():
         rows = connection.execute(_CANDIDATES, [via_root]).fetchall()

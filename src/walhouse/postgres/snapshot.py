@@ -70,7 +70,8 @@ def locked_tables(
 ) -> Iterator[None]:
     """Hold a reader's lock on the tables (and their partitions) while the context lasts.
 
-    Taken before the snapshot, it keeps out what changes their rows without an event: ALTER TYPE, TRUNCATE, CLUSTER. If the session that holds the locks dies meanwhile, leaving the context raises, and what was read does not count.
+    Taken before the snapshot, it keeps out what changes their rows without an event: ALTER TYPE, TRUNCATE, CLUSTER.
+    If the session that holds the locks dies meanwhile, leaving the context raises: what was read does not count.
     Raises LockTimeoutError, PrivilegeError.
     """
     with closing(connect(settings, lock_timeout_seconds=lock_timeout_seconds)) as connection:

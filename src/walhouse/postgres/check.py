@@ -1,0 +1,222 @@
+"""What would keep capture from working, found before it starts.
+
+Invariant: a check reads only, and each finding says what to do. ``error`` means that capture would fail or that changes
+would be missing; ``warning`` means that it works now and may not tomorrow.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from walhouse.errors import AuthenticationError, NoFreeSlotError, PrivilegeError, SlotError, SourceUnreachableError
+from walhouse.postgres.connection import connect, one_row
+from walhouse.postgres.publication import PublicationMode, captured_tables, find_publication
+from walhouse.postgres.slot import find_slot, require_usable, retained_bytes
+from walhouse.postgres.table_health import table_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from walhouse.config.connection import ConnectionSettings
+    from walhouse.names import TableName
+    from walhouse.pgoutput.selection import TableSelection
+    from walhouse.postgres.connection import Connection
+
+OLDEST: Final = 14
+NEWEST: Final = 18
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    severity: Severity
+    subject: str
+    problem: str
+    """What was found; also said where all is well."""
+    todo: str = ""
+
+
+def check_source(
+    connection: Connection,
+    settings: ConnectionSettings,
+    *,
+    slot: str,
+    publication: str,
+    mode: str,
+    selection: TableSelection,
+    via_root: bool = False,
+) -> list[Finding]:
+    """All findings, in the order in which they should be mended. Raises SourceError only if the server goes away."""
+    return [
+        *_server(connection),
+        *_replication_right(settings),
+        *_slot(connection, slot, settings.database),
+        *_publication(connection, publication, mode, selection, via_root=via_root),
+    ]
+
+
+def _ok(subject: str, found: str) -> Finding:
+    return Finding(Severity.OK, subject, found)
+
+
+def _warning(subject: str, problem: str, todo: str) -> Finding:
+    return Finding(Severity.WARNING, subject, problem, todo)
+
+
+def _error(subject: str, problem: str, todo: str) -> Finding:
+    return Finding(Severity.ERROR, subject, problem, todo)
+
+
+def _server(connection: Connection) -> Iterator[Finding]:
+    version = connection.info.server_version // 10000
+    if version < OLDEST:
+        yield _error("version", f"PostgreSQL {version} lacks what walhouse needs.", f"Upgrade to {OLDEST} or later.")
+    elif version > NEWEST:
+        yield _warning("version", f"PostgreSQL {version} is newer than any that was tried.", "Try it on a copy first.")
+    else:
+        yield _ok("version", f"PostgreSQL {version}")
+    (level,) = one_row(connection, "SELECT current_setting('wal_level')")
+    if level == "logical":
+        yield _ok("wal_level", "logical")
+    else:
+        yield _error("wal_level", f"wal_level is {level}.", "Set wal_level = logical and restart the server.")
+    (standby,) = one_row(connection, "SELECT pg_is_in_recovery()")
+    if standby:
+        yield _error(
+            "standby",
+            "The server is a standby; snapshots cannot be placed exactly there.",
+            "Give the address of the primary.",
+        )
+    (keep,) = one_row(connection, "SELECT current_setting('max_slot_wal_keep_size')")
+    if keep == "-1":
+        yield _warning(
+            "max_slot_wal_keep_size",
+            "The server keeps WAL for a slot without a limit: if capture stops for long, its disk fills up.",
+            "Watch the slot (walhouse status), or set a limit that is larger than any pause of capture.",
+        )
+    else:
+        yield _ok("max_slot_wal_keep_size", keep)
+
+
+def _replication_right(settings: ConnectionSettings) -> Iterator[Finding]:
+    try:
+        with closing(connect(settings, replication=True)):
+            yield _ok("replication right", f"{settings.user} may replicate")
+    except (PrivilegeError, AuthenticationError, NoFreeSlotError, SourceUnreachableError) as error:
+        yield _error("replication right", error.problem, error.todo_text)
+
+
+def _slot(connection: Connection, name: str, database: str) -> Iterator[Finding]:
+    state = find_slot(connection, name)
+    if state is None:
+        yield from _free_slots(connection, name)
+        return
+    try:
+        require_usable(state, database=database)
+    except SlotError as error:
+        yield _error(f"slot {name}", error.problem, error.todo_text)
+        return
+    retained = retained_bytes(connection, name) or 0
+    if state.wal_status == "unreserved":
+        yield _warning(
+            f"slot {name}",
+            f"The server is about to remove WAL that the slot needs ({retained:,} bytes are kept).",
+            "Run capture now, and raise max_slot_wal_keep_size.",
+        )
+    elif state.active_pid is not None:
+        yield _warning(
+            f"slot {name}",
+            f"The process {state.active_pid} reads the slot now.",
+            "If it is not walhouse, give this connector a slot.name of its own.",
+        )
+    else:
+        yield _ok(f"slot {name}", f"stands at {state.confirmed_flush_lsn}, keeps {retained:,} bytes of WAL")
+
+
+def _free_slots(connection: Connection, name: str) -> Iterator[Finding]:
+    used, limit = one_row(
+        connection, "SELECT count(*), current_setting('max_replication_slots')::int8 FROM pg_replication_slots"
+    )
+    if used >= limit:
+        yield _error(
+            f"slot {name}",
+            f"It does not exist, and all {limit} replication slots are used.",
+            "Raise max_replication_slots and restart the server, or drop a slot that nobody reads.",
+        )
+    else:
+        yield _ok(f"slot {name}", f"will be made; {limit - used} of {limit} replication slots are free")
+
+
+def _publication(
+    connection: Connection, name: str, mode: str, selection: TableSelection, *, via_root: bool
+) -> Iterator[Finding]:
+    subject = f"publication {name}"
+    state = find_publication(connection, name)
+    root = via_root if state is None else state.via_root
+    tables = captured_tables(connection, selection, via_root=root)
+    if not tables:
+        yield _error("tables", "The configuration captures no table of this database.", "Check table.include.list.")
+    if state is None:
+        if mode == PublicationMode.DISABLED:
+            yield _error(subject, "It does not exist.", f"CREATE PUBLICATION {name} FOR TABLE …")
+        else:
+            yield from _may_create(connection, subject, mode)
+    else:
+        lacking = [str(table) for table in tables if table not in state.published]
+        if lacking and (mode != PublicationMode.FILTERED or state.all_tables):
+            yield _error(subject, f"It lacks {', '.join(lacking)}.", f"ALTER PUBLICATION {name} ADD TABLE …")
+        elif lacking:
+            yield _ok(subject, f"will get {', '.join(lacking)}")
+        else:
+            yield _ok(subject, f"has all {len(tables)} captured tables")
+        left_out = sorted({"insert", "update", "delete", "truncate"} - state.publishes)
+        if left_out:
+            yield _warning(
+                subject,
+                f"It does not publish {', '.join(left_out)}: the lake will differ from the source.",
+                f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate')",
+            )
+    yield from _tables(connection, tables, generated=state.generated_columns if state else "n")
+
+
+def _may_create(connection: Connection, subject: str, mode: str) -> Iterator[Finding]:
+    superuser, create = one_row(
+        connection,
+        "SELECT current_setting('is_superuser')::bool, has_database_privilege(current_database(), 'CREATE')",
+    )
+    if mode == PublicationMode.ALL_TABLES and not superuser:
+        yield _error(subject, "Only a superuser can make it FOR ALL TABLES.", "Make it as a superuser.")
+    elif not create:
+        yield _error(
+            subject,
+            "It does not exist, and the user may not make it.",
+            "Make it as the tables' owner, or GRANT CREATE ON DATABASE and the ownership of the tables.",
+        )
+    else:
+        yield _ok(subject, "will be made")
+
+
+def _tables(connection: Connection, tables: list[TableName], *, generated: str) -> Iterator[Finding]:
+    faulty = set()
+    for problem in table_problems(connection, tables, generated_columns=generated):
+        faulty.add(problem.table)
+        yield Finding(
+            Severity.ERROR if problem.fatal else Severity.WARNING,
+            f"table {problem.table}",
+            problem.problem,
+            problem.todo,
+        )
+    if len(faulty) < len(tables):
+        yield _ok("tables", f"{len(tables) - len(faulty)} of {len(tables)} captured tables have nothing to mend")

@@ -1,0 +1,133 @@
+"""What is wrong with captured tables: rights, and replica identities without which changes cannot be followed.
+
+Invariant: every leaf of a partition tree is looked at, since PostgreSQL writes old tuples by the leaf's own identity.
+Source: PostgreSQL documentation, "Replica Identity" and "Publication".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from psycopg.rows import dict_row
+
+from walhouse.names import TableName
+from walhouse.postgres.connection import source_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from walhouse.postgres.connection import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class TableProblem:
+    """One problem of one captured table. ``fatal``: capture would fail, or the source's own changes do."""
+
+    table: TableName
+    problem: str
+    todo: str
+    fatal: bool
+
+
+_TABLES: Final = """
+    WITH wanted AS (
+        SELECT c.oid, n.nspname, c.relname FROM unnest(%s::text[], %s::text[]) AS w(schema, name)
+        JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
+    ), leaves AS (
+        SELECT w.*, w.oid AS leaf FROM wanted w WHERE NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = w.oid
+            AND EXISTS (SELECT FROM pg_class c WHERE c.oid = w.oid AND c.relkind = 'p'))
+        UNION ALL
+        SELECT w.*, t.relid FROM wanted w, pg_partition_tree(w.oid) t
+        WHERE t.isleaf AND t.relid <> w.oid
+    )
+    SELECT l.nspname, l.relname, format('%%s.%%s', n.nspname, c.relname) AS leaf, c.relreplident::text AS identity,
+        c.relkind::text AS kind, c.relpersistence::text AS persistence,
+        has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(l.oid, 'SELECT') AS readable,
+        p.indexrelid IS NOT NULL AS has_key, coalesce(p.indimmediate, true) AS key_is_immediate,
+        EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident AND i.indisvalid) AS has_index,
+        coalesce((SELECT array_agg(a.attname::text ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = c.oid
+            AND NOT a.attisdropped AND a.attgenerated <> '' AND (a.attgenerated <> 's' OR %s)), '{}') AS unpublished,
+        (SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_attribute a
+            WHERE a.attrelid = c.oid AND a.attnum IN (SELECT unnest((i.indkey::int2[])[0 : i.indnkeyatts - 1])
+                FROM pg_index i WHERE i.indrelid = c.oid AND CASE c.relreplident
+                    WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END)) AS identity_columns
+    FROM leaves l JOIN pg_class c ON c.oid = l.leaf JOIN pg_namespace n ON n.oid = c.relnamespace
+    LEFT JOIN pg_index p ON p.indrelid = c.oid AND p.indisprimary
+    ORDER BY 1, 2, 3"""
+
+
+def table_problems(
+    connection: Connection, tables: Sequence[TableName], *, generated_columns: str = "n"
+) -> Iterator[TableProblem]:
+    """Problems of the tables, in the order of their names. ``generated_columns`` is ``pg_publication.pubgencols``."""
+    schemas, names = [table.schema for table in tables], [table.table for table in tables]
+    with source_errors(), connection.cursor(row_factory=dict_row) as cursor:
+        rows = cursor.execute(_TABLES, [schemas, names, generated_columns != "s"]).fetchall()
+    version = connection.info.server_version // 10000
+    for (schema, name), group in groupby(rows, key=lambda row: (row["nspname"], row["relname"])):
+        yield from _of_table(TableName(schema, name), list(group), version)
+
+
+def _of_table(table: TableName, leaves: list[dict[str, Any]], version: int) -> Iterator[TableProblem]:
+    if not leaves[0]["readable"]:
+        yield TableProblem(
+            table,
+            "The user may not read it, so it cannot be snapshotted.",
+            f"GRANT SELECT ON {table.quoted}",
+            fatal=True,
+        )
+    for leaf in leaves:
+        yield from _of_leaf(table, leaf, version)
+    keys = {tuple(leaf["identity_columns"] or ()) for leaf in leaves if leaf["identity"] != "f"}
+    if len(keys) > 1:
+        yield TableProblem(
+            table,
+            "Its partitions have different columns as replica identity: no key is in all their old tuples.",
+            "Give all partitions the same REPLICA IDENTITY.",
+            fatal=True,
+        )
+    elif keys and any(leaf["identity"] == "f" for leaf in leaves):
+        yield TableProblem(
+            table,
+            "Some of its partitions have replica identity FULL and others a key: old values are there for some only.",
+            "Give all partitions the same REPLICA IDENTITY.",
+            fatal=False,
+        )
+
+
+def _of_leaf(table: TableName, leaf: dict[str, Any], version: int) -> Iterator[TableProblem]:
+    name = leaf["leaf"]
+    if leaf["persistence"] != "p" or leaf["kind"] not in {"r", "p"}:
+        yield TableProblem(table, f"{name} is not in the WAL.", "Leave the table out of the configuration.", fatal=True)
+    elif reason := _without_identity(leaf):
+        yield TableProblem(
+            table,
+            f"{name} has no usable replica identity ({reason}): once it is published, PostgreSQL refuses to update"
+            " or delete its rows.",
+            f"ALTER TABLE {name} REPLICA IDENTITY FULL, or give it a primary key.",
+            fatal=True,
+        )
+    elif leaf["identity"] == "f" and leaf["unpublished"] and version >= 18:
+        yield TableProblem(
+            table,
+            f"{name} has replica identity FULL and generated columns that are not published"
+            f" ({', '.join(leaf['unpublished'])}): PostgreSQL 18 refuses to update or delete its rows.",
+            "Publish them (publish_generated_columns = stored; virtual ones cannot be), or use a key as identity.",
+            fatal=True,
+        )
+
+
+def _without_identity(leaf: dict[str, Any]) -> str | None:
+    match leaf["identity"]:
+        case "n":
+            return "REPLICA IDENTITY NOTHING"
+        case "i" if not leaf["has_index"]:
+            return "the index that was chosen is gone"
+        case "d" if not leaf["has_key"]:
+            return "it has no primary key"
+        case "d" if not leaf["key_is_immediate"]:
+            return "its primary key is deferrable"
+        case _:
+            return None
