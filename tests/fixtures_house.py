@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from walhouse.api import Walhouse
-
 if TYPE_CHECKING:
+    from walhouse.api import Walhouse
     from pyspark.sql import SparkSession
 
     from tests.fixtures_server import Database
     from walhouse.lakehouse.layout import LakeLayout
 
-MakeHouse = Callable[..., Walhouse]
+MakeHouse = Callable[..., "Walhouse"]
 
 
 def write_configuration(folder: Path, database: Database, layout: LakeLayout, **overrides: Any) -> Path:
@@ -58,6 +57,8 @@ def make_house(
 ) -> Iterator[MakeHouse]:
     """Opens a house, again and again if a test wants a new process's view; closes all of them after the test."""
     opened: list[Walhouse] = []
+
+    from walhouse.api import Walhouse
 
     def make(**overrides: Any) -> Walhouse:
         house = Walhouse.open(write_configuration(tmp_path, database, lake, **overrides), spark)
