@@ -1,0 +1,1 @@
+"""The demo: a shop on a real PostgreSQL, captured while it works, and proven."""

@@ -1,0 +1,119 @@
+"""The demo's story: a shop that works, its lake, and the proof, in the order in which they are shown."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from fixtures.shop.workload import Workload
+from walhouse.api import Walhouse
+from walhouse.lakehouse.session import local_session
+from walhouse.names import TableName
+from walhouse.notebook import busiest_keys, history, rows_per_layer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from demo.place import Place
+    from demo.screen import Screen
+    from fixtures.shop.rows import Scale
+    from walhouse.ops.status import Status
+    from walhouse.proof.verify import Proof
+
+_DURING_PROOF: Final = 200
+"""Transactions while the proof is made: it has to hold on a source that goes on writing."""
+_EVENTS: Final = 10
+"""How much of a customer's history is shown."""
+
+
+class Story:
+    """One run of the demo."""
+
+    def __init__(self, place: Place, screen: Screen, scale: Scale) -> None:
+        self.place = place
+        self.screen = screen
+        self.scale = scale
+
+    def tell(self, transactions: int, rate: float) -> bool:
+        """Run it all. True if every gold table is proven equal to its source. The server goes on running."""
+        say = self.screen.say
+        is_new = self.place.is_new
+        with self.screen.step("PostgreSQL and the shop in it") as step:
+            server = self.place.start_server()
+            rows = self.scale.rows if self.place.ensure_shop(server, self.scale) else 0
+            step.update("loaded", rows=rows)
+        run = self.place.next_run()
+        with self.screen.step("Spark with Delta"):
+            spark = local_session()
+        with closing(Walhouse.open(self.place.configuration, spark)) as house:
+            for finding in house.check():
+                say(f"[yellow]{finding.severity}[/] {finding.subject}: {finding.problem} {finding.todo}")
+            say(f"The shop is open: {transactions:,} transactions, {rate:g} a second, from now on.")
+            with Workload(self.place.dsn, transactions=transactions, rate=rate, seed=run) as workload:
+                first = "Snapshot and stream, while the shop writes" if is_new else "The stream, from where it stopped"
+                with self.screen.step(first) as step:
+                    house.run(progress=step)
+                while workload.is_alive():
+                    with self.screen.step("What happened meanwhile") as step:
+                        house.run(progress=step)
+            with self.screen.step("The rest") as step:
+                house.run(progress=step)
+            proofs = self._prove(house, run)
+            self._show(house, proofs)
+        spark.stop()
+        return bool(proofs) and all(proof.equal for proof in proofs)
+
+    def _prove(self, house: Walhouse, run: int) -> Sequence[Proof]:
+        with (
+            Workload(self.place.dsn, transactions=_DURING_PROOF, rate=40, seed=10_000 + run),
+            self.screen.step("Proof, while the shop writes again") as step,
+        ):
+            return house.verify(progress=step)
+
+    def _show(self, house: Walhouse, proofs: Sequence[Proof]) -> None:
+        status = house.status()
+        self._show_rows(house, status)
+        self._show_customer(house)
+        self.screen.table(
+            "Proof: gold is the source, row by row, at one LSN",
+            ("table", "at LSN", "rows in PostgreSQL", "rows in gold", ""),
+            [
+                (str(p.table), str(p.lsn), p.source_rows, p.gold_rows, "equal" if p.equal else "DIFFERENT")
+                for p in proofs
+            ],
+        )
+        self.screen.console.print()
+        self.screen.say(
+            f"Lag {status.lag_bytes:,} bytes. The slot {status.slot} keeps"
+            f" {status.retained_bytes or 0:,} bytes of WAL on the server."
+        )
+        equal = all(proof.equal for proof in proofs)
+        self.screen.say("[green]Every gold table equals its source.[/]" if equal else "[red]Gold differs.[/]")
+        self.screen.say("The server still runs; `make demo-clean` stops it and removes everything.")
+
+    def _show_rows(self, house: Walhouse, status: Status) -> None:
+        rescued = {str(each.table): each.counts.get("gold_rescued", 0) for each in status.tables}
+        self.screen.table(
+            "Rows per table and layer",
+            ("table", "changes in bronze", "events in silver", "rows in gold", "values kept as text"),
+            [(*row, rescued.get(row[0], 0)) for row in rows_per_layer(house).toLocalIterator()],
+        )
+
+    def _show_customer(self, house: Walhouse) -> None:
+        customers = TableName("shop", "customers")
+        busiest = busiest_keys(house, customers, limit=1).first()
+        assert busiest is not None
+        events = history(house, customers, busiest["key"]).limit(_EVENTS)
+        self.screen.table(
+            f"Customer {busiest['key']} in silver",
+            ("op", "committed", "changed", "not sent, for it is long and did not change"),
+            [
+                (
+                    row["op"],
+                    f"{row['at']:%H:%M:%S.%f}"[:-3],
+                    "all" if row["op"] in {"r", "c"} else ", ".join(row["changed"]),
+                    ", ".join(row["not_sent"]),
+                )
+                for row in events.toLocalIterator()
+            ],
+        )
