@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.pgoutput import encoder
 from tests.pgoutput.decoding import CAPTURED_AT, PASS, Selection
-from tests.pgoutput.encoder import UNCHANGED, Frame, Unchanged, Value
+from tests.pgoutput.encoder import UNCHANGED, Frame, Value
 from walhouse.names import TableName
-from walhouse.pgoutput.relation import ColumnDescription, describe
+from walhouse.pgoutput.relation import ColumnDescription, RelationDescription, describe
 
 if TYPE_CHECKING:
     from walhouse.lsn import LsnRange
@@ -113,31 +113,41 @@ class Model:
                 if inside:
                     self.add("message", **shared, op="m", seq=seq, lsn=item.lsn, message=_struct(item.message))
                 seq += 1
-            for row in item.rows:
-                if inside and self.selection.captures(row.shape.name):
-                    self.change(item.lsn, seq, shared, row)
-                seq += 1
+            shown = [
+                (seq + place, row)
+                for place, row in enumerate(item.rows)
+                if inside and self.selection.captures(row.shape.name)
+            ]
+            seq += len(item.rows)
+            for at, row in shown:
+                self.describe(at, shared, row.shape)
+            for at, row in shown:
+                self.change(item.lsn, at, shared, row)
+
+    def describe(self, seq: int, shared: dict[str, Any], shape: Shape) -> None:
+        described = self.description(shape)
+        if described.version not in self.announced:
+            self.announced.add(described.version)
+            self.add("relation", **shared, **_table(described, seq), relation=json.loads(described.to_json()))
 
     def change(self, lsn: int, seq: int, shared: dict[str, Any], change: Row) -> None:
-        op, shape, old_kind, old, new = change
+        described = self.description(change.shape)
+        kept = described.positions
+        row: dict[str, Any] = {"op": change.op, "lsn": lsn}
+        if change.old is not None:
+            row |= {"before_kind": change.old_kind, "before": [change.old[place] for place in kept]}
+        if change.new is not None:
+            new = [change.new[place] for place in kept]
+            unsent = [name for name, value in zip(described.column_names, new, strict=True) if value is UNCHANGED]
+            row["after"] = [None if value is UNCHANGED else value for value in new]
+            row |= {"unchanged": unsent} if unsent else {}
+        self.add("change", **shared, **_table(described, seq), **row)
+
+    def description(self, shape: Shape) -> RelationDescription:
         key = [name for name, _, _, is_key in shape.columns if is_key and shape.identity != "f"]
         kept = self.selection.kept_columns(shape.name, [column[0] for column in shape.columns], key)
         columns = [ColumnDescription(name, oid, mod, identity=is_key) for name, oid, mod, is_key in shape.columns]
-        described = describe(shape.oid, shape.name, shape.identity, columns, kept)
-        table = {"schema_name": shape.name.schema, "table_name": shape.name.table, "seq": seq}
-        table["relation_version"] = described.version
-        if described.version not in self.announced:
-            self.announced.add(described.version)
-            self.add("relation", **shared, **table, relation=json.loads(described.to_json()))
-        row: dict[str, Any] = {"op": op, "lsn": lsn}
-        if old is not None:
-            row |= {"before_kind": old_kind, "before": [old[place] for place in kept]}
-        if new is not None:
-            row["after"] = [None if isinstance(new[place], Unchanged) else new[place] for place in kept]
-            unchanged = [shape.columns[place][0] for place in kept if isinstance(new[place], Unchanged)]
-            if unchanged:
-                row["unchanged"] = unchanged
-        self.add("change", **shared, **table, **row)
+        return describe(shape.oid, shape.name, shape.identity, columns, kept)
 
     def alone(self, item: Item) -> None:
         assert item.message
@@ -146,6 +156,15 @@ class Model:
 
     def add(self, kind: str, **fields: Any) -> None:
         self.rows.append({"kind": kind, "pass": PASS, "captured_at": CAPTURED_AT, **fields})
+
+
+def _table(described: RelationDescription, seq: int) -> dict[str, Any]:
+    return {
+        "schema_name": described.schema,
+        "table_name": described.table,
+        "relation_version": described.version,
+        "seq": seq,
+    }
 
 
 def _struct(message: tuple[str, bytes, bool]) -> dict[str, Any]:

@@ -154,7 +154,10 @@ class _Reader:
         return self._unpack(">I")
 
     def lsn(self) -> Lsn:
-        return Lsn(self._unpack(">Q"))
+        value = self._unpack(">q")
+        if value < 0:
+            self.refuse("An LSN lies beyond 63 bits.")
+        return Lsn(value)
 
     def text(self) -> str:
         end = self.data.find(b"\0", self.at)

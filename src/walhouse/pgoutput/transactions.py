@@ -117,13 +117,16 @@ def _read_begins(
     frames.require(begins, at + 21, "a Begin")
     frames.require_end(begins, at + 21)
     carried = (before.commit_lsn, before.commit_ts, before.xid) if before else (0, 0, 0)
-    xid = widen_xids(read_uint32(frames.buffer, at + 17), next_xid)
+    lsns, xid = read_int64(frames.buffer, at + 1), widen_xids(read_uint32(frames.buffer, at + 17), next_xid)
+    if (lsns < 0).any():
+        index = first_true(lsns < 0)
+        raise frames.failure(FrameError, "An LSN lies beyond 63 bits.", int(begins[index]), int(at[index]) + 1)
     if (xid < 0).any():
         index = first_true(xid < 0)
         raise frames.failure(
             FrameError, f"A Begin has an xid far after {next_xid}.", int(begins[index]), int(at[index]) + 17
         )
-    columns = read_int64(frames.buffer, at + 1), read_int64(frames.buffer, at + 9) + POSTGRES_EPOCH, xid
+    columns = lsns, read_int64(frames.buffer, at + 9) + POSTGRES_EPOCH, xid
     lsn, ts, wide = (
         np.concatenate([np.array([first], np.int64), column]) for first, column in zip(carried, columns, strict=True)
     )
