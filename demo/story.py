@@ -10,6 +10,7 @@ from walhouse.api import Walhouse
 from walhouse.lakehouse.session import local_session
 from walhouse.names import TableName
 from walhouse.notebook import busiest_keys, history, rows_per_layer
+from walhouse.postgres.check import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +47,7 @@ class Story:
         with self.screen.step("Spark with Delta"):
             spark = local_session()
         with closing(Walhouse.open(self.place.configuration, spark)) as house:
-            for finding in house.check():
-                say(f"[yellow]{finding.severity}[/] {finding.subject}: {finding.problem} {finding.todo}")
+            self._check(house)
             say(f"The shop is open: {transactions:,} transactions, {rate:g} a second, from now on.")
             with Workload(self.place.dsn, transactions=transactions, rate=rate, seed=run) as workload:
                 first = "Snapshot and stream, while the shop writes" if is_new else "The stream, from where it stopped"
@@ -62,6 +62,13 @@ class Story:
             self._show(house, proofs)
         spark.stop()
         return bool(proofs) and all(proof.equal for proof in proofs)
+
+    def _check(self, house: Walhouse) -> None:
+        findings = house.check()
+        for finding in findings:
+            if finding.severity != Severity.OK:
+                self.screen.say(f"[yellow]{finding.severity}[/] {finding.subject}: {finding.problem} {finding.todo}")
+        self.screen.say(f"{len(findings)} checks of the source before anything is captured")
 
     def _prove(self, house: Walhouse, run: int) -> Sequence[Proof]:
         with (

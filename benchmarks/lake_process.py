@@ -1,0 +1,41 @@
+"""``python -m benchmarks.lake_process``: walhouse in a process of its own, so that its cost can be told from others'.
+
+Each line of standard input asks for one step: a configuration's path, a blank, and capture, silver or gold. Each
+answers with one line of JSON: the seconds from the call to its return. Spark and the houses stay open in between.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import TextIO
+
+from walhouse.api import Walhouse
+from walhouse.lakehouse.session import local_session
+
+
+def main() -> None:
+    """Answer until standard input ends."""
+    answers = _answers_of_its_own()
+    spark = local_session(memory="2g", quick=False)
+    houses: dict[str, Walhouse] = {}
+    for request in sys.stdin:
+        conf, step = request.rsplit(maxsplit=1)
+        if conf not in houses:
+            houses[conf] = Walhouse.open(conf, spark)
+        begin = time.monotonic()
+        getattr(houses[conf], step)()
+        print(json.dumps({"seconds": time.monotonic() - begin}), file=answers, flush=True)
+
+
+def _answers_of_its_own() -> TextIO:
+    """Standard output for the answers alone; what the JVM writes there goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return answers
+
+
+if __name__ == "__main__":
+    main()

