@@ -219,6 +219,13 @@ class TypeConflictError(LakeError):
     """The lake's column has another type than the source now needs. Fields: table, column, expected, found."""
 
 
+class GoldKeyError(LakeError):
+    """The columns that identify a row of a gold table are no longer those of its source. Fields: table, expected, found."""
+
+    safe = "The gold table was not changed; bronze holds every change."
+    todo = "Rebuild this gold table from bronze."
+
+
 class BagMismatchError(LakeError):
     """A delete in a table without a key matches no row. Fields: table, count."""
 

@@ -1,0 +1,118 @@
+"""Applying one epoch to one gold table.
+
+Invariant: applying an epoch again, whatever was done of it before, changes nothing: values that the changes do not
+carry are read from the table as it was before the epoch, and only what is newer than a row changes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+
+from walhouse.changes.epoch import AppliedTable
+from walhouse.gold import bag
+from walhouse.gold.columns import COMMIT_LSN, RESCUED, UNAVAILABLE, GoldColumn
+from walhouse.gold.fold import fold
+from walhouse.gold.key import require_one_key
+from walhouse.gold.merge import merge_rows
+from walhouse.gold.native import from_base, with_native_key, with_native_values
+from walhouse.gold.survey import survey
+from walhouse.gold.table import ensure_gold_table
+from walhouse.lakehouse.tables import at_version, current_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from walhouse.changes.epoch import TableEpoch
+    from walhouse.gold.key import GoldKey
+    from walhouse.gold.survey import Survey
+    from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.names import LakeTable
+
+
+def apply_gold(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch) -> AppliedTable:
+    """Bring one table's part of an epoch into gold; the table is made if it is missing.
+
+    Counts: ``upserted``, ``deleted`` (rows), ``rescued`` (values kept as text), ``unavailable`` (values nobody has),
+    the latter two among the rows that this epoch wrote.
+
+    Raises TypeConflictError, GoldKeyError, BagMismatchError; in each case the table's rows were not changed.
+    """
+    key = require_one_key(epoch.relations)
+    target = layout.gold(epoch.table)
+    found = survey(epoch.changes, epoch.relations, key)
+    columns = ensure_gold_table(spark, layout, epoch.relations, key)
+    counts = {"upserted": 0, "deleted": 0, "rescued": 0, "unavailable": 0}
+    if found.rows:
+        merged = (
+            _apply_keyed(spark, target, epoch, columns, key=key, found=found)
+            if key
+            else _apply_bag(spark, target, epoch, columns, found)
+        )
+        counts = {**merged, **_imperfect(spark, target, found.first_lsn)}
+    return AppliedTable(current_version(spark, target), counts)
+
+
+def _apply_keyed(
+    spark: SparkSession,
+    target: LakeTable,
+    epoch: TableEpoch,
+    columns: tuple[GoldColumn, ...],
+    *,
+    key: GoldKey,
+    found: Survey,
+) -> dict[str, int]:
+    folded = _with_gold_names(fold(epoch.changes, epoch.relations, key, found), columns)
+    rows = with_native_values(with_native_key(folded, columns, key, "key", "k"), columns)
+    base = _base(spark, target, epoch, found)
+    if found.moves and found.toasted and base is not None:
+        rows = from_base(rows, base, columns, key, found.toasted)
+    return merge_rows(spark, target, rows, columns, key=key, found=found)
+
+
+def _apply_bag(
+    spark: SparkSession, target: LakeTable, epoch: TableEpoch, columns: tuple[GoldColumn, ...], found: Survey
+) -> dict[str, int]:
+    net = _with_gold_names(bag.fold_bag(epoch.changes, epoch.relations, found), columns)
+    base = _base(spark, target, epoch, found)
+    bag.require_matches(epoch.table, net, base, found)
+    false, true = F.lit(False), F.lit(True)  # noqa: FBT003  (F.lit's value)
+    rows = with_native_values(bag.rows_to_insert(net), columns).withColumn("deleted", false)
+    if found.removals and base is not None:
+        gone = bag.rows_to_delete(net, base).withColumn("deleted", true)
+        rows = rows.unionByName(gone, allowMissingColumns=True)
+    return bag.merge_bag(spark, target, rows, columns, found)
+
+
+def _base(spark: SparkSession, target: LakeTable, epoch: TableEpoch, found: Survey) -> DataFrame | None:
+    """The target before the epoch; None if it did not exist or a truncate emptied it."""
+    if epoch.base_version is None or found.truncated_at is not None:
+        return None
+    return at_version(spark, target, epoch.base_version)
+
+
+def _with_gold_names(folded: DataFrame, columns: tuple[GoldColumn, ...]) -> DataFrame:
+    """The fold speaks of source columns, the table of its own: only names that had to be changed differ."""
+    renamed = {column.source.name: column.name for column in columns if column.source.name != column.name}
+    if not renamed:
+        return folded
+    pairs = F.create_map(*(F.lit(name) for pair in renamed.items() for name in pair))
+    lists = [name for name in ("missing", "unavailable") if name in folded.columns]
+    return folded.withColumns(
+        {name: F.transform(F.col(name), lambda column: F.coalesce(pairs[column], column)) for name in lists}
+    )
+
+
+def _imperfect(spark: SparkSession, target: LakeTable, first_lsn: int) -> dict[str, int]:
+    """Values kept as text, and values not available, in the rows written since the epoch's first commit."""
+    row = (
+        spark.table(str(target))
+        .where((F.col(COMMIT_LSN) >= first_lsn) & (F.col(RESCUED).isNotNull() | F.col(UNAVAILABLE).isNotNull()))
+        .agg(
+            F.coalesce(F.sum(F.coalesce(F.size(RESCUED), F.lit(0))), F.lit(0)),
+            F.coalesce(F.sum(F.coalesce(F.size(UNAVAILABLE), F.lit(0))), F.lit(0)),
+        )
+        .head(1)[0]
+    )
+    return {"rescued": row[0], "unavailable": row[1]}

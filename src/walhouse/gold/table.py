@@ -1,0 +1,153 @@
+"""The gold table itself: made from the relation, compared with it, given new columns.
+
+Invariant: a column's type is changed only on purpose. A MERGE never sees a table whose types differ from what it
+brings, so neither implicit casts nor automatic schema evolution ever decide anything.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.types import BinaryType, BooleanType, StructField, StructType
+
+from walhouse.errors import GoldKeyError, TypeConflictError
+from walhouse.gold.columns import DIGEST_FIELD, OWN_FIELDS, GoldColumn, gold_columns
+from walhouse.gold.native import key_columns
+from walhouse.lakehouse.tables import MERGE_PROPERTIES, create_table, sql_type, table_exists
+from walhouse.names import quote, string_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from walhouse.gold.key import GoldKey
+    from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.names import LakeTable
+    from walhouse.pgoutput.relation import RelationDescription
+
+SOURCE_PROPERTY: Final = "walhouse.source.table"
+KEY_PROPERTY: Final = "walhouse.key"
+"""JSON list of the key's source columns; an empty list for a bag."""
+
+_MAX_CLUSTER_COLUMNS: Final = 4
+_COLUMNS_WITH_STATISTICS: Final = 32
+
+
+def ensure_gold_table(
+    spark: SparkSession, layout: LakeLayout, relations: Sequence[RelationDescription], key: GoldKey
+) -> tuple[GoldColumn, ...]:
+    """Create the table, or add the columns that it lacks; the gold columns of the relation's columns.
+
+    Raises TypeConflictError if a column has another type than its source needs, GoldKeyError if the table has another
+    key.
+    """
+    table = layout.gold(relations[-1].name)
+    if not table_exists(spark, table):
+        columns = gold_columns(relations)
+        _create(spark, layout, table, relations[-1], columns=columns, key=key)
+        return columns
+    schema = spark.table(str(table)).schema
+    _require_key(spark, table, relations[-1], key)
+    columns = gold_columns(relations, schema.names)
+    _require_types(table, relations[-1], schema, columns)
+    _add_columns(spark, table, schema, columns)
+    return columns
+
+
+def _create(
+    spark: SparkSession,
+    layout: LakeLayout,
+    table: LakeTable,
+    relation: RelationDescription,
+    *,
+    columns: Sequence[GoldColumn],
+    key: GoldKey,
+) -> None:
+    names = [column.name for column in key_columns(columns, key)]
+    cluster = _cluster_columns(columns, key)
+    properties = {
+        **MERGE_PROPERTIES,
+        SOURCE_PROPERTY: str(relation.name),
+        KEY_PROPERTY: json.dumps(list(key), ensure_ascii=False),
+    }
+    if any(column.name in names for column in columns[_COLUMNS_WITH_STATISTICS:]):
+        properties["delta.dataSkippingStatsColumns"] = ",".join(map(quote, names))
+    create_table(
+        spark,
+        layout,
+        table,
+        StructType([*map(_field, columns), *OWN_FIELDS, *([] if key else [DIGEST_FIELD])]),
+        comment=relation.comment or f"The current rows of {relation.name}",
+        properties=properties,
+        cluster_by=cluster,
+    )
+
+
+def _cluster_columns(columns: Sequence[GoldColumn], key: GoldKey) -> list[str]:
+    """The leading columns of the key that Delta can cluster by."""
+    allowed: list[str] = []
+    for column in key_columns(columns, key):
+        if isinstance(column.type.spark_type, BinaryType | BooleanType):
+            continue
+        allowed.append(column.name)
+    return allowed[:_MAX_CLUSTER_COLUMNS]
+
+
+def _field(column: GoldColumn) -> StructField:
+    source = column.source
+    comment = source.comment or source.type_name or ""
+    if column.name != source.name:
+        comment = f"Column {source.name} of the source. {comment}".rstrip()
+    return StructField(column.name, column.type.spark_type, metadata={"comment": comment} if comment else {})
+
+
+def _require_key(spark: SparkSession, table: LakeTable, relation: RelationDescription, key: GoldKey) -> None:
+    row = spark.sql(f"SHOW TBLPROPERTIES {table} ({string_literal(KEY_PROPERTY)})").select("value").first()
+    found = row[0] if row is not None else None
+    if found != json.dumps(list(key), ensure_ascii=False):
+        raise GoldKeyError(
+            f"The gold table {table} identifies its rows by other columns than {relation.name} now does.",
+            table=str(relation.name),
+            expected=list(key),
+            found=found,
+        )
+
+
+def _require_types(
+    table: LakeTable, relation: RelationDescription, schema: StructType, columns: Sequence[GoldColumn]
+) -> None:
+    found = {field.name: field.dataType for field in schema.fields}
+    for column in columns:
+        data_type = found.get(column.name)
+        if data_type is not None and data_type != column.type.spark_type:
+            raise TypeConflictError(
+                f"The column {column.name} of the gold table {table} is {data_type.simpleString()},"
+                f" but {relation.name} now needs {column.type.spark_type.simpleString()}.",
+                safe="The gold table was not changed; bronze holds every change.",
+                todo="Rebuild this gold table from bronze.",
+                table=str(relation.name),
+                column=column.source.name,
+                expected=column.type.spark_type.simpleString(),
+                found=data_type.simpleString(),
+            )
+
+
+def _add_columns(spark: SparkSession, table: LakeTable, schema: StructType, columns: Sequence[GoldColumn]) -> None:
+    """New columns stand where the source has them: after the column before them, before walhouse's own."""
+    previous: str | None = None
+    added = []
+    for column in columns:
+        if column.name not in schema.names:
+            field = _field(column)
+            comment = (field.metadata or {}).get("comment")
+            added.append(
+                f"{quote(field.name)} {sql_type(field.dataType)}"
+                + (f" COMMENT {string_literal(comment)}" if comment else "")
+                + (f" AFTER {quote(previous)}" if previous else " FIRST")
+            )
+        previous = column.name
+    for definition in added:
+        # one by one, since a later one may stand after an earlier one
+        spark.sql(f"ALTER TABLE {table} ADD COLUMN {definition}")

@@ -1,0 +1,182 @@
+"""PostgreSQL's types as native Delta types: which texts a conversion takes, and what it makes of them.
+
+Invariant: a value is either converted without loss, so that PostgreSQL would print the same text again, or it is not
+converted at all. That a cast succeeds proves nothing (Spark reads ``0044-03-15 BC`` as a date, ``1e400`` as infinity),
+so each conversion has an anchored pattern, and a type that is not listed here is PostgreSQL's own text.
+
+Source: PostgreSQL documentation, chapter 8 "Data Types", under the session settings that capture uses (DateStyle ISO,
+TimeZone UTC, bytea_output hex, extra_float_digits at full precision).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import Column
+
+    from walhouse.pgoutput.relation import ColumnDescription
+
+MAX_PRECISION: Final = 38
+
+# PostgreSQL never reuses the OIDs of its built-in types: they stand in for the name while the catalog is unknown.
+_BUILT_IN: Final = {
+    16: "bool",
+    17: "bytea",
+    20: "int8",
+    21: "int2",
+    23: "int4",
+    26: "oid",
+    700: "float4",
+    701: "float8",
+    1082: "date",
+    1114: "timestamp",
+    1184: "timestamptz",
+    1700: "numeric",
+}
+
+# \A and \z, not ^ and $: Java's $ also matches before a line feed at the end. No group is repeated without a bound,
+# since Java's matcher recurses for each repetition and a long value would overflow its stack.
+_YEAR = r"(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+_DATE = _YEAR + r"-[0-9]{2}-[0-9]{2}"
+_TIMESTAMP = _DATE + r" [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{0,5}[1-9])?"
+_FLOAT = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:e[+-][0-9]{2,3})?|-?Infinity|NaN"
+
+
+@dataclass(frozen=True, slots=True)
+class GoldType:
+    """One native type. ``convert`` turns text into the value, or NULL where it does not take the text.
+
+    ``pattern`` is the anchored pattern of the texts that it takes at most; None for text, which takes everything.
+    ``refuses`` is True if PostgreSQL itself can print texts that the type cannot hold (``infinity``, ``NaN``, BC).
+    """
+
+    spark_type: DataType
+    convert: Callable[[Column], Column]
+    pattern: str | None
+    refuses: bool
+
+
+def gold_type(column: ColumnDescription) -> GoldType:
+    """The native type of a column, by its base type (domains resolved)."""
+    name, typmod = _base(column)
+    if name == "numeric":
+        return _numeric(typmod)
+    return _TYPES.get(name, TEXT)
+
+
+def base_type(column: ColumnDescription) -> str:
+    """The name of the column's type, domains resolved; empty if it is not built in and the catalog is unknown."""
+    return _base(column)[0]
+
+
+def numeric_modifiers(typmod: int) -> tuple[int, int] | None:
+    """Precision and scale (negative ones exist since PostgreSQL 15) of a numeric's typmod; None if it has none."""
+    if typmod < 4:
+        return None
+    packed = typmod - 4
+    return (packed >> 16) & 0xFFFF, ((packed & 0x7FF) ^ 1024) - 1024
+
+
+def _base(column: ColumnDescription) -> tuple[str, int]:
+    if column.base_type is not None:
+        return column.base_type, column.typmod if column.base_typmod is None else column.base_typmod
+    return _BUILT_IN.get(column.type_oid, ""), column.typmod
+
+
+def _numeric(typmod: int) -> GoldType:
+    modifiers = numeric_modifiers(typmod)
+    if modifiers is None:
+        return TEXT
+    precision, scale = modifiers
+    if precision > MAX_PRECISION or not 0 <= scale <= precision:
+        return TEXT
+    whole = rf"(?:0|[1-9][0-9]{{0,{precision - scale - 1}}})" if precision > scale else "0"
+    pattern = rf"\A-?{whole}" + (rf"\.[0-9]{{{scale}}}" if scale else "") + r"\z"
+    data_type = DecimalType(precision, scale)
+
+    def convert(text: Column) -> Column:
+        value = text.try_cast(data_type)
+        # PostgreSQL has no negative zero, and the decimal would lose the sign
+        return F.when(text.rlike(pattern) & ~((value == F.lit(0)) & text.startswith("-")), value)
+
+    return GoldType(data_type, convert, pattern, refuses=True)
+
+
+def _guarded(data_type: DataType, pattern: str, *, refuses: bool) -> GoldType:
+    """A plain cast under its pattern; a text that matches and still cannot be cast (``2024-02-30``) gives NULL."""
+    anchored = rf"\A(?:{pattern})\z"
+    return GoldType(data_type, lambda text: F.when(text.rlike(anchored), text.try_cast(data_type)), anchored, refuses)
+
+
+def _float(data_type: DataType) -> GoldType:
+    anchored = rf"\A(?:{_FLOAT})\z"
+
+    def convert(text: Column) -> Column:
+        value = text.try_cast(data_type)
+        infinite = F.abs(value) == F.lit(float("inf"))
+        overflowed = infinite & ~text.endswith("Infinity")
+        underflowed = (value == F.lit(0.0)) & ~text.isin("0", "-0")
+        return F.when(text.rlike(anchored) & ~overflowed & ~underflowed, value)
+
+    return GoldType(data_type, convert, anchored, refuses=False)
+
+
+def _boolean() -> GoldType:
+    return GoldType(
+        BooleanType(),
+        lambda text: F.when(text == "t", F.lit(True)).when(text == "f", F.lit(False)),  # noqa: FBT003  (F.lit's value)
+        r"\A[tf]\z",
+        refuses=False,
+    )
+
+
+def _bytea() -> GoldType:
+    pattern = r"\A\\x[0-9a-f]*\z"
+
+    def convert(text: Column) -> Column:
+        return F.when(text.rlike(pattern) & (F.length(text) % 2 == 0), F.unhex(F.substr(text, F.lit(3))))
+
+    return GoldType(BinaryType(), convert, pattern, refuses=False)
+
+
+def _integer(data_type: DataType, digits: int, *, signed: bool = True) -> GoldType:
+    return _guarded(data_type, rf"0|{'-?' if signed else ''}[1-9][0-9]{{0,{digits - 1}}}", refuses=False)
+
+
+TEXT: Final = GoldType(StringType(), lambda text: text, None, refuses=False)
+"""PostgreSQL's own text: uuid, json, time, interval, arrays, enums, composites, char(n) with its blanks, and so on."""
+
+_TYPES: Final[dict[str, GoldType]] = {
+    "bool": _boolean(),
+    "int2": _integer(ShortType(), 5),
+    "int4": _integer(IntegerType(), 10),
+    "int8": _integer(LongType(), 19),
+    "oid": _integer(LongType(), 10, signed=False),
+    "float4": _float(FloatType()),
+    "float8": _float(DoubleType()),
+    "date": _guarded(DateType(), _DATE, refuses=True),
+    "timestamp": _guarded(TimestampNTZType(), _TIMESTAMP, refuses=True),
+    "timestamptz": _guarded(TimestampType(), _TIMESTAMP + r"\+00", refuses=True),
+    "bytea": _bytea(),
+}
