@@ -1,0 +1,133 @@
+"""status, verify, events, sql: what asks and answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from walhouse.cli import options
+from walhouse.errors import NotProvenError
+
+if TYPE_CHECKING:
+    from walhouse.ops.status import Status
+    from walhouse.proof.verify import Proof
+
+
+def status(
+    context: typer.Context,
+    *,
+    conf: options.Conf = None,
+    log_format: options.LogFormatOption = None,
+    form: options.AnswerFormatOption = options.AnswerFormat.TABLE,
+) -> None:
+    """How far each layer is, per table; the lag; the WAL that the slot keeps on the server."""
+    with options.house(context, conf, log_format) as house:
+        found = house.status()
+    if form is options.AnswerFormat.JSON:
+        typer.echo(found.to_json())
+    else:
+        _print_status(found)
+
+
+def _print_status(found: Status) -> None:
+    from walhouse.cli.tables import print_table  # noqa: PLC0415  (see the package)
+
+    print_table(
+        ("source", "captured to", "lag bytes", "lag seconds", "slot", "state", "keeps bytes", "read by"),
+        [
+            (
+                found.source_lsn,
+                found.captured_to or "nothing",
+                found.lag_bytes,
+                round(found.lag_seconds, 1),
+                found.slot,
+                found.slot_wal_status or "missing",
+                found.retained_bytes,
+                found.slot_active_pid,
+            )
+        ],
+    )
+    names = sorted({name for table in found.tables for name in table.counts})
+    print_table(
+        ("table", "captured", "silver", "gold", *names),
+        [
+            (table.table, table.captured, table.silver, table.gold, *(table.counts.get(name, 0) for name in names))
+            for table in found.tables
+        ],
+    )
+
+
+def verify(
+    context: typer.Context,
+    *,
+    conf: options.Conf = None,
+    log_format: options.LogFormatOption = None,
+    table: options.Tables = None,
+    limit: Annotated[int, typer.Option(min=0, help="How many differing keys to show for each table.")] = 10,
+    form: options.AnswerFormatOption = options.AnswerFormat.TABLE,
+) -> None:
+    """Compare gold with the source, row by row, at one LSN. Ends with exit code 6 if they differ."""
+    with options.working(context, conf, log_format) as (house, reporter):
+        proofs = house.verify(table or None, reporter, limit)
+    if form is options.AnswerFormat.JSON:
+        typer.echo(json.dumps([_proof_facts(proof) for proof in proofs], ensure_ascii=False))
+    else:
+        _print_proofs(proofs)
+    unequal = [str(proof.table) for proof in proofs if not proof.equal]
+    if unequal:
+        raise NotProvenError(f"Gold differs from the source in {', '.join(unequal)}.", tables=unequal)
+    if not proofs:
+        raise NotProvenError("There is no gold table that could be compared.", safe="Nothing was changed.")
+
+
+def _proof_facts(proof: Proof) -> dict[str, object]:
+    return {
+        "table": str(proof.table),
+        "lsn": str(proof.lsn),
+        "source_rows": proof.source_rows,
+        "gold_rows": proof.gold_rows,
+        "equal": proof.equal,
+    }
+
+
+def _print_proofs(proofs: list[Proof]) -> None:
+    from walhouse.cli.tables import print_table  # noqa: PLC0415  (see the package)
+
+    print_table(
+        ("table", "at", "rows in PostgreSQL", "rows in gold", ""),
+        [(p.table, p.lsn, p.source_rows, p.gold_rows, "equal" if p.equal else "different") for p in proofs],
+    )
+
+
+def events(
+    context: typer.Context,
+    *,
+    conf: options.Conf = None,
+    log_format: options.LogFormatOption = None,
+    form: options.Events = options.EventsFormat.DEBEZIUM_JSON,  # noqa: ARG001  (there is one format so far)
+    table: options.Tables = None,
+    from_lsn: options.FromLsn = None,
+    to_lsn: options.ToLsn = None,
+) -> None:
+    """Print silver as Debezium would have sent it: JSON lines with destination, key, value and headers, in order."""
+    with options.house(context, conf, log_format) as house:
+        for line in house.events(table or None, from_lsn, to_lsn):
+            sys.stdout.write(f"{line}\n")
+
+
+def sql(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(help="Spark SQL over bronze.wal, silver.…, gold.…, ops.…")],
+    *,
+    conf: options.Conf = None,
+    log_format: options.LogFormatOption = None,
+    form: options.Rows = options.RowsFormat.TABLE,
+) -> None:
+    """Ask the lake. As a table, at most 1,000 rows are shown; json (one object a line) and csv give all."""
+    with options.house(context, conf, log_format) as house:
+        from walhouse.cli.rows import print_rows  # noqa: PLC0415  (imports Spark)
+
+        print_rows(house.sql(query), form)

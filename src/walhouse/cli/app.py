@@ -1,0 +1,82 @@
+"""The entry point ``walhouse``.
+
+Invariant: however a command ends, its exit code is one of ``walhouse.cli.failure.EXIT_CODES``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from walhouse import __version__
+from walhouse.cli import answers, options, setup, work
+from walhouse.cli.failure import EXIT_CODES, INTERRUPTED, report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_EPILOG = "Exit codes:\n\n" + "\n\n".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
+
+app = typer.Typer(
+    name="walhouse",
+    help="PostgreSQL's write-ahead log into a Delta lakehouse, with Debezium's semantics.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+for _panel, _commands in {
+    "Set up": (setup.init, setup.check, setup.drop),
+    "Move": (work.capture, work.silver, work.gold, work.run),
+    "Ask": (answers.status, answers.verify, answers.events, answers.sql),
+}.items():
+    for _command in _commands:
+        app.command(rich_help_panel=_panel)(_command)
+
+
+def _show_version(wanted: bool) -> None:  # noqa: FBT001  (typer's callback)
+    if wanted:
+        typer.echo(f"walhouse {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _before_every_command(
+    context: typer.Context,
+    *,
+    conf: options.Conf = None,
+    log_format: options.LogFormatOption = None,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show whole errors; they may quote data.  [env: WALHOUSE_DEBUG]")
+    ] = False,
+    version: Annotated[  # noqa: ARG001  (its callback does the work)
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    invocation = options.invocation(context)
+    invocation.debug = invocation.debug or debug
+    invocation.begin(conf, log_format)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; returns the exit code."""
+    invocation = options.Invocation(debug=bool(os.environ.get("WALHOUSE_DEBUG")))
+    try:
+        app(list(arguments), prog_name="walhouse", obj=invocation)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001  (the last place that can say it in words)
+        return report(error, invocation.log_format, debug=invocation.debug)
+    return 0
+
+
+def main() -> None:
+    """Run the process's command line and end the process."""
+    sys.exit(run(sys.argv[1:]))

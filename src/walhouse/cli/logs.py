@@ -1,0 +1,63 @@
+"""Log lines on standard error, as text or as JSON.
+
+Invariant: a line is an event with named fields (identifiers, counts, positions); no value of a row and no secret.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LOGGER: Final = logging.getLogger("walhouse")
+
+
+class LogFormat(StrEnum):
+    """How a log line is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class _TextFormatter(logging.Formatter):
+    """``12:00:00 walhouse: message (field value, field value)``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        shown = ", ".join(f"{name} {value}" for name, value in _fields(record).items())
+        level = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
+        moment = datetime.fromtimestamp(record.created, UTC).astimezone()
+        return f"{moment:%H:%M:%S} {level}{record.getMessage()}{f' ({shown})' if shown else ''}"
+
+
+class _JsonFormatter(logging.Formatter):
+    """One object a line: ``ts`` (UTC), ``level``, ``message``, and the fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        facts = {"ts": moment, "level": record.levelname.lower(), "message": record.getMessage()}
+        return json.dumps(facts | _fields(record), default=str, ensure_ascii=False)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    found = getattr(record, "fields", {})
+    return found if isinstance(found, dict) else {}
+
+
+def set_up(form: LogFormat) -> None:
+    """Send walhouse's log lines to standard error in this format; called once by a command."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonFormatter() if form is LogFormat.JSON else _TextFormatter())
+    LOGGER.handlers[:] = [handler]
+    LOGGER.setLevel(logging.INFO)
+    LOGGER.propagate = False
+
+
+def log(message: str, *, level: int = logging.INFO, fields: Mapping[str, object] | None = None) -> None:
+    """Write one line."""
+    LOGGER.log(level, message, extra={"fields": dict(fields or {})})

@@ -1,0 +1,47 @@
+"""Rows of a query on standard output: a table, JSON lines, or CSV.
+
+Invariant: rows are streamed, never gathered; values are rendered by Spark, so that all three show the same text.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+
+from walhouse.cli.options import RowsFormat
+from walhouse.cli.tables import print_table
+from walhouse.names import quote
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TABLE_ROWS: Final = 1000
+
+
+def print_rows(frame: DataFrame, form: RowsFormat) -> None:
+    """Print the rows; a statement without columns prints nothing."""
+    if not frame.columns:
+        return
+    match form:
+        case RowsFormat.JSON:
+            _print_json(frame)
+        case RowsFormat.CSV:
+            writer = csv.writer(sys.stdout, lineterminator="\n")
+            writer.writerow(frame.columns)
+            writer.writerows(_texts(frame).toLocalIterator())
+        case RowsFormat.TABLE:
+            print_table(frame.columns, _texts(frame.limit(TABLE_ROWS)).toLocalIterator())
+
+
+def _print_json(frame: DataFrame) -> None:
+    every = F.struct(*(F.col(quote(column)) for column in frame.columns))
+    for row in frame.select(F.to_json(every, {"ignoreNullFields": "false"})).toLocalIterator():
+        sys.stdout.write(f"{row[0]}\n")
+
+
+def _texts(frame: DataFrame) -> DataFrame:
+    positions = [f"c{position}" for position in range(len(frame.columns))]
+    return frame.toDF(*positions).select(*(F.col(position).cast("string") for position in positions))

@@ -1,0 +1,101 @@
+"""init, check, drop: what begins and ends a capture."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from walhouse.cli import options
+from walhouse.cli.logs import log
+from walhouse.errors import ConfigurationError, SourceError
+
+
+def init(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("walhouse.yml"),
+    *,
+    from_connector: Annotated[
+        Path | None,
+        typer.Option("--from-connector", metavar="JSON", help="Make it from a Kafka Connect connector's JSON."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
+    log_format: options.LogFormatOption = None,
+) -> None:
+    """Write a commented configuration to start from."""
+    from walhouse.config.starter import commented_example, from_connector_json  # noqa: PLC0415  (see the package)
+
+    options.begin(context, None, log_format)
+    text = commented_example() if from_connector is None else from_connector_json(_read(from_connector))
+    try:
+        with file.open("w" if force else "x", encoding="utf-8") as target:
+            target.write(text)
+    except FileExistsError:
+        raise ConfigurationError(
+            f"{file} is there already.", todo="Name another file, or give --force.", file=str(file)
+        ) from None
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be written: {error.strerror}.", file=str(file)) from None
+    log(f"wrote {file}; fill it in, then run: walhouse check --conf {file}")
+    if "${env:PGPASSWORD}" in text:
+        log("the password is expected in the environment variable PGPASSWORD; none was written to the file")
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigurationError(f"{file} cannot be read: {reason}.", file=str(file)) from None
+
+
+def check(
+    context: typer.Context,
+    *,
+    conf: options.Conf = None,
+    log_format: options.LogFormatOption = None,
+    form: options.AnswerFormatOption = options.AnswerFormat.TABLE,
+) -> None:
+    """Look at the source before capture does: version, wal_level, rights, slot, publication, replica identities.
+
+    Ends with exit code 3 if something would keep capture from working. Changes nothing.
+    """
+    with options.house(context, conf, log_format) as house:
+        findings = house.check()
+    if form is options.AnswerFormat.JSON:
+        typer.echo(json.dumps([asdict(finding) for finding in findings], ensure_ascii=False))
+    else:
+        from walhouse.cli.tables import print_table  # noqa: PLC0415  (see the package)
+
+        rows = [(str(f.severity), f.subject, f.problem, f.todo) for f in findings]
+        print_table(("", "what", "found", "to do"), rows)
+    errors = sum(finding.severity == "error" for finding in findings)
+    if errors:
+        raise SourceError(
+            f"{errors} of {len(findings)} findings would keep capture from working.",
+            safe="Nothing was changed.",
+            todo="Do what the findings say, then check again.",
+        )
+
+
+def drop(
+    context: typer.Context,
+    *,
+    conf: options.Conf = None,
+    log_format: options.LogFormatOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove slot and publication from the source. The lake stays, and cannot be continued."""
+    with options.house(context, conf, log_format) as house:
+        connector = house.configuration.connector
+        what = f"the slot {connector.slot_name} and the publication {connector.publication_name}"
+        where = f"{connector.database_dbname} on {connector.database_hostname}:{connector.database_port}"
+        if not yes:
+            typer.confirm(
+                f"Remove {what} of the database {where}? The lake cannot be continued after it.", abort=True, err=True
+            )
+        house.drop()
+    log(f"removed {what}")

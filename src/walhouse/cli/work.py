@@ -1,0 +1,55 @@
+"""capture, silver, gold, run: what moves data."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from walhouse.cli import options
+from walhouse.cli.logs import log
+
+
+def capture(
+    context: typer.Context,
+    *,
+    conf: options.Conf = None,
+    log_format: options.LogFormatOption = None,
+    new_generation: Annotated[
+        bool, typer.Option("--new-generation", help="Bronze was restored to an earlier version: count appends anew.")
+    ] = False,
+) -> None:
+    """Bring bronze up to the source's LSN of now.
+
+    The first time this makes the publication and the slot and reads the initial snapshot.
+    """
+    with options.working(context, conf, log_format) as (house, reporter):
+        reached = house.capture(reporter, start_new_generation=new_generation)
+    log("bronze is complete", fields={"captured_to": str(reached.captured_to), "pass": reached.pass_number})
+
+
+def silver(context: typer.Context, *, conf: options.Conf = None, log_format: options.LogFormatOption = None) -> None:
+    """Apply to silver what bronze has: Debezium's event for every change."""
+    with options.working(context, conf, log_format) as (house, reporter):
+        rows = house.silver(reporter)
+    log("silver is complete", fields={"rows": rows})
+
+
+def gold(context: typer.Context, *, conf: options.Conf = None, log_format: options.LogFormatOption = None) -> None:
+    """Apply to gold what bronze has: the rows that PostgreSQL holds."""
+    with options.working(context, conf, log_format) as (house, reporter):
+        rows = house.gold(reporter)
+    log("gold is complete", fields={"rows": rows})
+
+
+def run(
+    context: typer.Context,
+    *,
+    conf: options.Conf = None,
+    log_format: options.LogFormatOption = None,
+    continuous: Annotated[bool, typer.Option("--continuous", help="Go on until interrupted.")] = False,
+) -> None:
+    """Capture, silver and gold, until the source's LSN of now is applied."""
+    with options.working(context, conf, log_format) as (house, reporter):
+        house.run(continuous=continuous, progress=reporter)
+    log("bronze, silver and gold are complete")
