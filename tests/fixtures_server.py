@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -21,14 +21,14 @@ from walhouse.config.connection import ConnectionSettings
 from walhouse.config.secrets import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @dataclass(frozen=True)
 class Server:
     """The server of this run. ``embedded`` is None if it was given by WALHOUSE_TEST_DSN."""
 
-    dsn: str
+    dsn: str = field(repr=False)
     embedded: EmbeddedServer | None
 
     def settings(self, database: str = "postgres") -> ConnectionSettings:
@@ -48,7 +48,7 @@ class Database:
     """A fresh database, dropped with its slots after the test."""
 
     name: str
-    dsn: str
+    dsn: str = field(repr=False)
     settings: ConnectionSettings
 
     def connect(self, **options: Any) -> psycopg.Connection[Any]:
@@ -89,12 +89,27 @@ def database(server: Server) -> Iterator[Database]:
             admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
+@pytest.fixture
+def role(database: Database) -> Iterator[Callable[[str], ConnectionSettings]]:
+    """Makes login roles with the given attributes, and says how to connect as one."""
+    made: list[str] = []
+
+    def make(attributes: str = "") -> ConnectionSettings:
+        name, password = f"walhouse_{uuid.uuid4().hex[:12]}", uuid.uuid4().hex
+        database.execute(f"CREATE ROLE {name} LOGIN PASSWORD '{password}' {attributes}")
+        made.append(name)
+        return replace(database.settings, user=name, password=Secret(password))
+
+    yield make
+    for name in made:
+        database.execute(f"DROP OWNED BY {name} CASCADE", f"DROP ROLE {name}")
+
+
 def _drop_slots(admin: psycopg.Connection[Any], database: str) -> None:
     """End whoever reads the database's slots, then drop them; an ended reader needs a moment to let go."""
     deadline = time.monotonic() + 20
     admin.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE datname = %s AND pid <> pg_backend_pid()",
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",
         [database],
     )
     query = "SELECT slot_name FROM pg_replication_slots WHERE database = %s"

@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 
 from walhouse.errors import SourceError
-from walhouse.postgres.failure import Subject, explain_failure
+from walhouse.postgres.failure import Subject, explain_failure, may_quote_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -101,10 +101,8 @@ def source_errors(
     subject = Subject(settings=settings, slot=slot, publication=publication, table=table)
     try:
         yield
-    except (psycopg.DataError, psycopg.IntegrityError) as error:
-        raise explain_failure(error, subject) from None
     except psycopg.Error as error:
-        raise explain_failure(error, subject) from error
+        raise explain_failure(error, subject) from None if may_quote_values(error) else error
 
 
 def one_row(connection: Connection, query: LiteralString, parameters: Sequence[object] = ()) -> tuple[Any, ...]:

@@ -141,9 +141,13 @@ def slot_missing(slot: str) -> SlotMissingError:
     )
 
 
+def may_quote_values(error: psycopg.Error) -> bool:
+    """Whether the server's words may hold a row's value: then neither they nor the error itself are passed on."""
+    return error.sqlstate is not None and not error.sqlstate.startswith(_WORDS_WITHOUT_VALUES)
+
+
 def _words(error: psycopg.Error) -> str:
-    """The server's primary message, if its class cannot quote values."""
-    return (error.diag.message_primary or "") if (error.sqlstate or "").startswith(_WORDS_WITHOUT_VALUES) else ""
+    return "" if may_quote_values(error) else error.diag.message_primary or ""
 
 
 def _without_sqlstate(error: psycopg.Error, subject: Subject) -> SourceError:

@@ -1,0 +1,177 @@
+"""Sessions: the text of values is the same in all of them, and what goes wrong has a name of its own."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from walhouse.config.secrets import Secret
+from walhouse.errors import (
+    AuthenticationError,
+    LockTimeoutError,
+    PrivilegeError,
+    SourceError,
+    SourceUnreachableError,
+    WalhouseError,
+)
+from walhouse.postgres.connection import SESSION, connect, source_errors
+from walhouse.postgres.identity import SourceIdentity, read_identity, require_same
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.fixtures_server import Database
+    from walhouse.config.connection import ConnectionSettings
+
+pytestmark = pytest.mark.server
+
+ODD_SETTINGS = {
+    "DateStyle": "German",
+    "IntervalStyle": "iso_8601",
+    "TimeZone": "America/St_Johns",
+    "extra_float_digits": "-3",
+    "bytea_output": "escape",
+    "quote_all_identifiers": "on",
+    "search_path": "public",
+    "client_min_messages": "error",
+    "statement_timeout": "1ms",
+    "idle_in_transaction_session_timeout": "1ms",
+}
+
+
+@pytest.mark.parametrize("replication", [False, True])
+def test_no_environment_role_or_database_changes_the_text_of_values(
+    database: Database, monkeypatch: pytest.MonkeyPatch, replication: bool
+) -> None:
+    """Roles, databases and libpq's environment can all set session variables; a walsender session has them, too."""
+    for name, value in ODD_SETTINGS.items():
+        database.execute(f"ALTER DATABASE {database.name} SET {name} = '{value}'")
+    monkeypatch.setenv("PGTZ", "Asia/Kathmandu")
+    monkeypatch.setenv("PGDATESTYLE", "SQL")
+    monkeypatch.setenv("PGOPTIONS", "-c IntervalStyle=sql_standard")
+    with closing(connect(database.settings, replication=replication)) as connection:
+        found = {name: connection.execute(f"SHOW {name}".encode()).fetchone() for name in SESSION}
+    assert found == {name: (value,) for name, value in SESSION.items()}
+
+
+def test_our_settings_win_over_initial_statements(database: Database) -> None:
+    settings = replace(database.settings, initial_statements=("SET TimeZone = 'Asia/Tokyo'", "SET work_mem = '5MB'"))
+    with closing(connect(settings)) as connection:
+        assert connection.execute("SHOW TimeZone").fetchone() == ("UTC",)
+        assert connection.execute("SHOW work_mem").fetchone() == ("5MB",)
+
+
+def test_a_row_policy_is_an_error_and_not_a_row_less(
+    database: Database, role: Callable[[str], ConnectionSettings]
+) -> None:
+    settings = role("")
+    database.execute(
+        "CREATE TABLE public.t (id int)",
+        "INSERT INTO t VALUES (1), (2)",
+        "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY odd ON t USING (id = 1)",
+        f"GRANT SELECT ON t TO {settings.user}",
+    )
+    with closing(connect(settings)) as connection, pytest.raises(PrivilegeError), source_errors():
+        connection.execute("SELECT * FROM public.t")
+
+
+def _wrong(settings: ConnectionSettings) -> dict[str, tuple[ConnectionSettings, type[WalhouseError]]]:
+    return {
+        "password": (replace(settings, password=Secret("sesame")), AuthenticationError),
+        "no password": (replace(settings, password=None), AuthenticationError),
+        "user": (replace(settings, user="nobody of this name"), AuthenticationError),
+        "database": (replace(settings, database="none of this name"), AuthenticationError),
+        "port": (replace(settings, port=1), SourceUnreachableError),
+        "host": (replace(settings, host="no-such-host.invalid"), SourceUnreachableError),
+        "certificate": (replace(settings, sslmode="require"), SourceUnreachableError),
+    }
+
+
+@pytest.mark.parametrize("what", ["password", "no password", "user", "database", "port", "host", "certificate"])
+def test_a_connection_that_cannot_be_made_says_why_without_the_password(
+    database: Database, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setenv("PGPASSFILE", "/nonexistent")
+    settings, expected = _wrong(database.settings)[what]
+    with pytest.raises(expected) as caught:
+        connect(settings)
+    told = "".join(traceback.format_exception(caught.value)) + repr(caught.value.fields)
+    assert "sesame" not in told
+    assert database.settings.password is not None
+    assert database.settings.password.reveal() not in told
+    assert caught.value.todo_text
+
+
+def test_a_user_without_the_replication_right_is_told_so(
+    database: Database, role: Callable[[str], ConnectionSettings]
+) -> None:
+    with pytest.raises(PrivilegeError, match="REPLICATION"):
+        connect(role(""), replication=True)
+
+
+def test_the_values_of_a_row_stay_out_of_errors(database: Database) -> None:
+    """PostgreSQL quotes the value that it cannot convert, and the key that is there twice."""
+    database.execute("CREATE TABLE public.t (id int PRIMARY KEY, secret text)", "INSERT INTO t VALUES (4711, 'sesame')")
+    statements = [
+        "SELECT secret::int FROM public.t",
+        "INSERT INTO public.t VALUES (4711, 'sesame')",
+        "DO $$ BEGIN RAISE EXCEPTION 'sesame 4711'; END $$",
+    ]
+    with closing(connect(database.settings)) as connection:
+        for statement in statements:
+            with pytest.raises(SourceError) as caught, source_errors(database.settings):
+                connection.execute(statement.encode())
+            told = "".join(traceback.format_exception(caught.value))
+            assert "sesame" not in told.replace(statement, "")
+            assert "4711" not in told.replace(statement, "")
+
+
+def test_a_lock_held_elsewhere_is_a_lock_timeout(database: Database) -> None:
+    database.execute("CREATE TABLE public.t (id int)")
+    with database.connect() as other, other.transaction():
+        other.execute("LOCK TABLE t")
+        with (
+            closing(connect(database.settings, lock_timeout_seconds=0.1)) as connection,
+            pytest.raises(LockTimeoutError),
+            source_errors(),
+        ):
+            connection.execute("SELECT * FROM public.t")
+
+
+def test_a_read_only_session_cannot_write(database: Database) -> None:
+    with closing(connect(database.settings, read_only=True)) as connection, pytest.raises(SourceError), source_errors():
+        connection.execute("CREATE TABLE public.t (id int)")
+
+
+def test_a_lost_connection_is_an_unreachable_source(database: Database) -> None:
+    with closing(connect(database.settings)) as connection:
+        database.execute(f"SELECT pg_terminate_backend({connection.info.backend_pid})")
+        with pytest.raises(SourceUnreachableError), source_errors(database.settings):
+            connection.execute("SELECT 1")
+
+
+def test_errors_survive_the_way_from_a_task_to_the_driver(database: Database) -> None:
+    with pytest.raises(AuthenticationError) as caught:
+        connect(replace(database.settings, user="nobody"))
+    there_and_back: Any = pickle.loads(pickle.dumps(caught.value))
+    assert (type(there_and_back), str(there_and_back)) == (AuthenticationError, str(caught.value))
+
+
+def test_the_server_says_who_it_is_and_another_one_is_refused(database: Database) -> None:
+    found = read_identity(database.settings)
+    assert database.execute("SELECT system_identifier::text FROM pg_control_system()") == [(found.system_identifier,)]
+    assert (found.timeline, found.database) == (1, database.name)
+    require_same(found, found)
+    for other in (
+        SourceIdentity("1", found.timeline, found.database),
+        SourceIdentity(found.system_identifier, 2, found.database),
+        SourceIdentity(found.system_identifier, found.timeline, "other"),
+    ):
+        with pytest.raises(WalhouseError, match="another one"):
+            require_same(other, found)

@@ -1,0 +1,93 @@
+"""Where the WAL stands: targets are flushed, and never inside a page header."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.postgres.wire import read_stream
+from walhouse.errors import WalNotFlushedError
+from walhouse.lsn import PAGE_SIZE, Lsn
+from walhouse.postgres.connection import connect
+from walhouse.postgres.peek import peek_blocks
+from walhouse.postgres.slot import create_slot
+from walhouse.postgres.wal import current_xid, flushed_lsn, insert_lsn, wait_flushed
+
+if TYPE_CHECKING:
+    from tests.fixtures_server import Database
+
+pytestmark = pytest.mark.server
+
+
+def _switch(database: Database) -> None:
+    """After this the insert position stands right behind a page's header."""
+    database.execute("SELECT pg_switch_wal()")
+
+
+def test_right_after_a_page_header_the_page_s_start_is_waited_for(database: Database) -> None:
+    """The server's insert position is ahead of the flushed one for seconds then, although there is no record between."""
+    with closing(connect(database.settings, read_only=True)) as connection:
+        for _ in range(20):
+            _switch(database)
+            target = insert_lsn(connection)
+            if target % PAGE_SIZE:
+                break
+        assert target % PAGE_SIZE
+        assert wait_flushed(connection, target, timeout_seconds=2) >= target.page_aligned()
+
+
+def test_a_commit_right_behind_a_page_header_lies_in_just_one_range(database: Database) -> None:
+    """The flushed position is the page's start; the commit's, behind the header, is in the range that begins there."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE t")
+    with closing(connect(database.settings)) as connection, database.connect() as writer:
+        start = create_slot(connection, "walhouse_page")
+        writer.execute("BEGIN")
+        writer.execute("INSERT INTO t VALUES (1)")
+        _switch(database)
+        middle = flushed_lsn(connection)
+        writer.execute("COMMIT")
+        end = wait_flushed(connection, insert_lsn(connection))
+        ranges = ((start, middle), (middle, end))
+        found = [
+            [
+                lsn
+                for lsn in read_stream(peek_blocks(database.settings, "walhouse_page", "p", upto)).commits
+                if lsn >= low
+            ]
+            for low, upto in ranges
+        ]
+    assert [len(commits) for commits in found] == [0, 1]
+    assert middle <= found[1][0] < end
+
+
+def test_wal_of_an_open_transaction_is_flushed_without_anything_to_be_decoded(database: Database) -> None:
+    """Nothing flushes it by itself for many seconds; a logical message would, but it would land in bronze."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR ALL TABLES")
+    with closing(connect(database.settings)) as connection, database.connect() as writer:
+        create_slot(connection, "walhouse_nudge")
+        writer.execute("BEGIN")
+        writer.execute("INSERT INTO t VALUES (1)")
+        target = insert_lsn(connection)
+        start = time.monotonic()
+        assert wait_flushed(connection, target, timeout_seconds=8) >= target
+        assert time.monotonic() - start < 3
+        writer.execute("ROLLBACK")
+        end = wait_flushed(connection, insert_lsn(connection))
+    assert read_stream(peek_blocks(database.settings, "walhouse_nudge", "p", end)).kinds in {"", "BC"}
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_position_that_is_never_flushed_is_a_named_error_in_time(database: Database, read_only: bool) -> None:
+    with closing(connect(database.settings, read_only=read_only)) as connection:
+        beyond = Lsn(insert_lsn(connection) + 2**40)
+        with pytest.raises(WalNotFlushedError, match=str(beyond)):
+            wait_flushed(connection, beyond, timeout_seconds=0.5)
+
+
+def test_the_current_xid_is_above_all_others_and_not_used_up_by_asking(database: Database) -> None:
+    with closing(connect(database.settings)) as connection:
+        ((used,),) = database.execute("SELECT pg_current_xact_id()::text")
+        assert current_xid(connection) == current_xid(connection) > int(used)
