@@ -1,7 +1,7 @@
 """The measurement: the same source, the same WAL, one after the other, both warm.
 
 What is timed, on each side. Debezium: from its first event to its last, so that connecting and starting are left out,
-and it writes nowhere. walhouse: from the call to its return, so that everything is in; what it captured is in Delta then.
+and it writes nowhere. walhouse: from the call to its return, so that all is in; what it captured is in Delta then.
 """
 
 from __future__ import annotations

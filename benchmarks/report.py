@@ -108,8 +108,8 @@ def _run_text(result: Json) -> str:
     machine = result["machine"]
     return (
         f"One run of `make bench` with {result['rows']:,} rows and {result['changes']:,} changes, on {machine['cores']}"
-        f" cores ({machine['cpu']}) and {machine['memory_gib']:.0f} GiB, PostgreSQL on the same machine; both sides warm"
-        f" ({result['warm_up']:,} rows and changes before, not counted)."
+        f" cores ({machine['cpu']}) and {machine['memory_gib']:.0f} GiB, PostgreSQL on the same machine; both sides"
+        f" warm ({result['warm_up']:,} rows and changes before, not counted)."
     )
 
 
