@@ -1,0 +1,76 @@
+"""The columns of one source table as silver sees them: name on the source, field in the structs, type.
+
+Invariant: a field, once given to a column, stays that column's: the comment of the field says whose it is.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from walhouse.changes.columns import latest_columns
+from walhouse.silver.types import describe, silver_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql.types import StructField, StructType
+
+    from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
+    from walhouse.silver.silver_type import SilverType
+
+
+class SilverColumn(NamedTuple):
+    """One column of the source table."""
+
+    name: str
+    field: str
+    column: ColumnDescription
+    type: SilverType
+
+    @property
+    def required(self) -> bool:
+        """NOT NULL on the source, as far as the catalog knows."""
+        return self.column.nullable is False
+
+    @property
+    def comment(self) -> str:
+        """What the field's comment says."""
+        return describe(self.column, self.type)
+
+
+def silver_columns(
+    relations: Sequence[RelationDescription], fields: Mapping[str, str] | None = None
+) -> tuple[SilverColumn, ...]:
+    """All columns of these versions. ``fields``: the fields that columns have already."""
+    columns = latest_columns(relations)
+    names = name_fields(columns, fields or {})
+    return tuple(SilverColumn(name, names[name], column, silver_type(column)) for name, column in columns.items())
+
+
+def name_fields(columns: Iterable[str], given: Mapping[str, str]) -> dict[str, str]:
+    """The field of each column: its own name, or ``name__2`` where one that differs only in case has it already."""
+    names = dict(given)
+    taken = {field.lower() for field in given.values()}
+    for column in columns:
+        if column in names:
+            continue
+        field, number = column, 1
+        while field.lower() in taken:
+            number += 1
+            field = f"{column}__{number}"
+        names[column] = field
+        taken.add(field.lower())
+    return names
+
+
+def fields_of(image: StructType) -> dict[str, str]:
+    """Which field of an existing image belongs to which column of the source."""
+    return {_column_of(field): field.name for field in image.fields}
+
+
+def _column_of(field: StructField) -> str:
+    comment = (field.metadata or {}).get("comment")
+    if comment is None or not comment.startswith("{"):
+        return field.name
+    return str(json.loads(comment).get("column", field.name))

@@ -1,0 +1,66 @@
+"""Logical messages (pg_logical_emit_message) as events.
+
+Invariant: one row per message. A non-transactional one belongs to no commit: it stands at its own LSN, with seq -1.
+Source: Debezium documentation, PostgreSQL connector, "Message events"; ``binary.handling.mode`` bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql.types import BinaryType, BooleanType, StringType, StructField, StructType
+
+from walhouse.lakehouse.tables import create_table
+from walhouse.names import TableName
+from walhouse.silver.silver_type import null
+from walhouse.silver.source import SOURCE, source, times
+from walhouse.silver.table import HEADERS, PROPERTIES, TRANSACTION, envelope_tail
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.silver.settings import SilverSettings
+
+NO_TABLE: Final = TableName("", "")
+"""What ``source`` says of a message."""
+
+_MESSAGE: Final = StructType().add("prefix", StringType()).add("content", BinaryType())
+
+MESSAGES: Final = StructType(
+    [
+        StructField("message", _MESSAGE, metadata={"comment": "Prefix and content"}),
+        StructField("source", SOURCE, metadata={"comment": "Where the message comes from; schema and table are empty"}),
+        StructField("op", StringType(), metadata={"comment": "m"}),
+        *envelope_tail(),
+        StructField("transactional", BooleanType(), metadata={"comment": "Whether it was part of a transaction"}),
+    ]
+)
+
+
+def ensure_messages(spark: SparkSession, layout: LakeLayout) -> None:
+    """Create the table of logical messages if it is missing."""
+    comment = "Logical messages, as Debezium has them"
+    create_table(spark, layout, layout.silver_messages, MESSAGES, comment=comment, properties=PROPERTIES)
+
+
+def message_events(messages: DataFrame, settings: SilverSettings) -> DataFrame:
+    """The events of bronze's rows of kind message."""
+    millis, micros, nanos = times(F.col("captured_at"))
+    transactional = F.col("message.transactional")
+    in_transaction = messages.withColumn("xid", F.when(transactional, F.col("xid")))
+    return in_transaction.select(
+        F.struct("message.prefix", "message.content").alias("message"),
+        source(settings, NO_TABLE).alias("source"),
+        "op",
+        millis.alias("ts_ms"),
+        micros.alias("ts_us"),
+        nanos.alias("ts_ns"),
+        null(TRANSACTION).alias("transaction"),
+        null(HEADERS).alias("headers"),
+        "commit_lsn",
+        "seq",
+        "xid",
+        transactional.alias("transactional"),
+    )

@@ -1,0 +1,51 @@
+"""What silver and its rendering have to be told: the part of the configuration that shapes events.
+
+Invariant: a value here changes what an event says, never which events there are or in what order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import walhouse
+
+UNAVAILABLE = "__debezium_unavailable_value"
+"""Debezium's default for ``unavailable.value.placeholder``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SilverSettings:
+    """How events are written to silver. ``placeholder``: text, or ``hex:`` and the digits of its bytes."""
+
+    topic_prefix: str
+    database: str
+    placeholder: str = UNAVAILABLE
+    version: str = field(default=walhouse.__version__)
+
+    @property
+    def placeholder_bytes(self) -> bytes:
+        """The placeholder for a column of bytes."""
+        if self.placeholder.startswith("hex:"):
+            return bytes.fromhex(self.placeholder.removeprefix("hex:"))
+        return self.placeholder.encode()
+
+    @property
+    def placeholder_text(self) -> str:
+        """The placeholder for a column of text."""
+        return self.placeholder_bytes.decode(errors="replace")
+
+
+@dataclass(frozen=True, slots=True)
+class EventsSettings:
+    """How silver is printed as Debezium's events.
+
+    ``skipped_operations``: ``skipped.operations``; ``context_headers``: ``extended.headers.enabled``; ``run_id``: the
+    value of the header that Debezium 3.6.3 makes up anew for each run, left out if None.
+    """
+
+    topic_prefix: str
+    delimiter: str = "."
+    tombstones: bool = True
+    skipped_operations: frozenset[str] = frozenset({"t"})
+    context_headers: bool = True
+    run_id: str | None = None

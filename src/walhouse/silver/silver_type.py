@@ -1,0 +1,63 @@
+"""What a rule of the type registry says about one column.
+
+Invariant: ``convert`` never raises and gives NULL for NULL and for every text that the rule does not take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+
+from walhouse.pgoutput.relation import ColumnDescription
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import DataType
+
+    from walhouse.silver.settings import SilverSettings
+
+
+@dataclass(frozen=True, slots=True)
+class SilverType:
+    """One column's type in silver, and everything that depends on it."""
+
+    spark: DataType
+    """Spark's type of the field."""
+    literal: str
+    """Kafka Connect's type, as its JSON converter names it: ``int32``, ``bytes``, ``struct``."""
+    convert: Callable[[Column], Column]
+    """From PostgreSQL's text to the field's value."""
+    fallback: Callable[[], Column]
+    """What Debezium puts into a required field that has no value."""
+    semantic: str | None = None
+    """Debezium's or Connect's name of the type, ``io.debezium.time.Date``."""
+    version: int | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    unavailable: Callable[[SilverSettings], Column] | None = None
+    """How a TOASTed value that was not sent looks; None if the type cannot show it: the field is then NULL."""
+    toastable: bool = True
+    """False if PostgreSQL never stores such a value out of line, so that it is always sent."""
+    total: bool = False
+    """True if every text converts, so that there is nothing to look for among failures."""
+    note: str | None = None
+
+
+Rule = Callable[[ColumnDescription], SilverType]
+
+
+def typmod(column: ColumnDescription) -> int:
+    """The modifier that holds after domains are resolved; -1 if there is none."""
+    return column.typmod if column.base_typmod is None else column.base_typmod
+
+
+def null(kind: DataType) -> Column:
+    """NULL of a type."""
+    return F.lit(None).cast(kind)
+
+
+def when_like(text: Column, pattern: str, value: Column) -> Column:
+    """The value if the whole text matches the pattern, else NULL."""
+    return F.when(text.rlike(f"^(?:{pattern})$"), value)

@@ -1,0 +1,140 @@
+"""The silver table of a source table: its columns, its creation, and new columns for it.
+
+Invariant: a field is only ever added. A column that becomes another type on the source is an error here, never a cast.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructField, StructType
+
+from walhouse.errors import TypeConflictError
+from walhouse.lakehouse.tables import MERGE_PROPERTIES, create_table, sql_type, table_exists
+from walhouse.names import quote, string_literal
+from walhouse.silver.columns import fields_of, silver_columns
+from walhouse.silver.images import key_names, no_fields
+from walhouse.silver.source import SOURCE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.names import LakeTable, TableName
+    from walhouse.pgoutput.relation import RelationDescription
+
+TRANSACTION: Final = (
+    StructType().add("id", StringType()).add("total_order", LongType()).add("data_collection_order", LongType())
+)
+HEADERS: Final = MapType(StringType(), StringType())
+
+PROPERTIES: Final = {
+    **MERGE_PROPERTIES,
+    # only these are ever compared; statistics of every field of the images would cost more than the events
+    "delta.dataSkippingStatsColumns": "commit_lsn,seq,op,xid,ts_ms",
+}
+
+_IMAGES: Final = ("key", "before", "after")
+
+
+def silver_schema(relations: Sequence[RelationDescription], fields: dict[str, str] | None = None) -> StructType:
+    """The columns of the silver table that these relation versions need."""
+    columns = silver_columns(relations, fields)
+    image = [StructField(column.field, column.type.spark, metadata={"comment": column.comment}) for column in columns]
+    by_name = dict(zip((column.name for column in columns), image, strict=True))
+    key = [by_name[name] for name in key_names(relations)]
+    row = StructType(image) if image else no_fields()
+    return StructType(
+        [
+            _column("key", StructType(key) if key else no_fields(), "The event's key; NULL if the table has none"),
+            _column("before", row, "The row before the change, as far as the replica identity tells"),
+            _column("after", row, "The row after the change; NULL for a delete"),
+            _column("source", SOURCE, "Where the change comes from"),
+            _column("op", StringType(), "c create, u update, d delete, r read by a snapshot, t truncate"),
+            *envelope_tail(),
+            _column("relation_version", LongType(), "Which relation row of bronze describes the images"),
+            _column(
+                "unavailable",
+                ArrayType(StringType()),
+                "Columns of after that hold a placeholder or NULL because their TOASTed value was not sent",
+            ),
+            _column("before_kind", StringType(), "K: before has identity columns only; O: the whole old row"),
+            _column(
+                "unconverted",
+                MapType(StringType(), StringType()),
+                "Texts that the field's type cannot hold, by before.column or after.column; the field is NULL",
+            ),
+        ]
+    )
+
+
+def envelope_tail() -> list[StructField]:
+    """The columns that data changes and logical messages share, after ``op``."""
+    return [
+        _column("ts_ms", LongType(), "When the change was captured, milliseconds since 1970"),
+        _column("ts_us", LongType(), "When the change was captured, microseconds since 1970"),
+        _column("ts_ns", LongType(), "When the change was captured, nanoseconds since 1970"),
+        _column("transaction", TRANSACTION, "Place in the transaction (provide.transaction.metadata); not yet"),
+        _column("headers", HEADERS, "Of both halves of a key change: the other key, as JSON"),
+        _column("commit_lsn", LongType(), "LSN at which the commit record starts; with seq the order of events"),
+        _column("seq", LongType(), "Place within the transaction"),
+        _column("xid", LongType(), "Transaction, 64 bits"),
+    ]
+
+
+def ensure_table(
+    spark: SparkSession, layout: LakeLayout, table: TableName, relations: Sequence[RelationDescription]
+) -> StructType:
+    """Create the silver table, or add the fields it lacks; its schema. Raises TypeConflictError."""
+    target = layout.silver(table)
+    if not table_exists(spark, target):
+        properties = {**PROPERTIES, "walhouse.source.schema": table.schema, "walhouse.source.table": table.table}
+        comment = f"Change events of {table}, as Debezium has them"
+        create_table(spark, layout, target, silver_schema(relations), comment=comment, properties=properties)
+        return spark.table(str(target)).schema
+    present = spark.table(str(target)).schema
+    wanted = silver_schema(relations, fields_of(struct_of(present, "after")))
+    missing = [
+        (image, field)
+        for image in _IMAGES
+        for field in struct_of(wanted, image).fields
+        if _is_missing(target, image, struct_of(present, image), field)
+    ]
+    if not missing:
+        return present
+    added = ", ".join(
+        f"{quote(image)}.{quote(field.name)} {sql_type(field.dataType)}"
+        f" COMMENT {string_literal(field.metadata['comment'])}"
+        if field.metadata
+        else f"{quote(image)}.{quote(field.name)} {sql_type(field.dataType)}"
+        for image, field in missing
+    )
+    spark.sql(f"ALTER TABLE {target} ADD COLUMNS ({added})")
+    return spark.table(str(target)).schema
+
+
+def struct_of(schema: StructType, column: str) -> StructType:
+    """The fields of one of the table's struct columns."""
+    return cast("StructType", schema[column].dataType)
+
+
+def _is_missing(target: LakeTable, image: str, present: StructType, field: StructField) -> bool:
+    if field.name not in present.fieldNames():
+        return True
+    found, expected = present[field.name].dataType.simpleString(), field.dataType.simpleString()
+    if found != expected:
+        raise TypeConflictError(
+            f"The field {image}.{field.name} of {target} is {found}, but the source's column is now {expected}.",
+            todo="Rebuild the silver table from bronze: events of both types cannot stand in one field.",
+            table=str(target),
+            column=f"{image}.{field.name}",
+            expected=expected,
+            found=found,
+        )
+    return False
+
+
+def _column(name: str, kind: DataType, comment: str) -> StructField:
+    return StructField(name, kind, metadata={"comment": comment})

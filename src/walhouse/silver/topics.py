@@ -1,0 +1,34 @@
+"""Names of destinations.
+
+Invariant: a name that Kafka would take, whatever the table is called.
+Source: Debezium documentation, PostgreSQL connector, "Topic names"; Kafka allows 249 characters of [A-Za-z0-9._-].
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from walhouse.names import TableName
+    from walhouse.silver.settings import EventsSettings
+
+LONGEST: Final = 249
+
+_ILLEGAL: Final = re.compile(r"[^A-Za-z0-9._-]")
+
+
+def table_topic(table: TableName, settings: EventsSettings) -> str:
+    """Where the events of a table go: ``prefix.schema.table``, sanitised."""
+    return sanitise(settings.delimiter.join((settings.topic_prefix, table.schema, table.table)))
+
+
+def message_topic(settings: EventsSettings) -> str:
+    """Where logical messages go: ``prefix.message``, sanitised."""
+    return sanitise(settings.delimiter.join((settings.topic_prefix, "message")))
+
+
+def sanitise(name: str) -> str:
+    """The name with each illegal UTF-16 unit (Java's character) made ``_``, cut to what Kafka takes."""
+    legal = _ILLEGAL.sub(lambda match: "_" if ord(match[0]) <= 0xFFFF else "__", name)[:LONGEST]
+    return {".": "_", "..": "__"}.get(legal, legal)
