@@ -6,6 +6,7 @@ With WALHOUSE_TEST_DSN set, that server is used instead of the embedded one; its
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 import uuid
 from dataclasses import dataclass, field, replace
@@ -66,13 +67,17 @@ class Database:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One server for the whole run."""
+def server() -> Iterator[Server]:
+    """One server for the whole run, in a folder of its own: as root it runs as another user, to whom pytest's own
+    temporary folders are closed, again at the start of every other run."""
     given = os.environ.get("WALHOUSE_TEST_DSN")
     if given:
         yield Server(given, None)
         return
-    with EmbeddedServer.start(tmp_path_factory.mktemp("postgres") / "server") as embedded:
+    with (
+        tempfile.TemporaryDirectory(prefix="walhouse-server-") as folder,
+        EmbeddedServer.start(Path(folder) / "server") as embedded,
+    ):
         yield Server(embedded.dsn(), embedded)
 
 
