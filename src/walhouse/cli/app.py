@@ -52,7 +52,7 @@ def _before_every_command(
     conf: options.Conf = None,
     log_format: options.LogFormatOption = None,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show whole errors; they may quote data.  [env: WALHOUSE_DEBUG]")
+        bool, typer.Option("--debug", help="Show whole errors; they may quote data. Also: WALHOUSE_DEBUG=1.")
     ] = False,
     version: Annotated[  # noqa: ARG001  (its callback does the work)
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")

@@ -66,7 +66,7 @@ def _show(name: str, facts: dict[str, str], fields: dict[str, object]) -> None:
     for label, text in (("what", facts["problem"]), ("safe", facts["safe"]), ("to do", facts["todo"])):
         if text:
             console.print(Text(f"{label:>6}  ", style="bold") + Text(text.replace("\n", "\n        ")))
-    shown = ", ".join(f"{name}={value}" for name, value in fields.items() if str(value) not in facts["problem"])
+    shown = ", ".join(f"{name}={value}" for name, value in fields.items())
     if shown:
         console.print(Text(f"        {shown}", style="dim"))
 

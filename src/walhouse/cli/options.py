@@ -127,7 +127,9 @@ class EventsFormat(StrEnum):
 
 Conf = Annotated[
     Path | None,
-    typer.Option("--conf", metavar="FILE", help="The configuration.  [env: WALHOUSE_CONF]", show_default=False),
+    typer.Option(
+        "--conf", metavar="FILE", help="The configuration. Default: WALHOUSE_CONF names it.", show_default=False
+    ),
 ]
 LogFormatOption = Annotated[
     LogFormat | None,
