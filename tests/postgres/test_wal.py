@@ -28,7 +28,7 @@ def _switch(database: Database) -> None:
 
 
 def test_right_after_a_page_header_the_page_s_start_is_waited_for(database: Database) -> None:
-    """The server's insert position is ahead of the flushed one for seconds then, although there is no record between."""
+    """The server's insert position is ahead of the flushed one for seconds then, with no record between."""
     with closing(connect(database.settings, read_only=True)) as connection:
         for _ in range(20):
             _switch(database)
