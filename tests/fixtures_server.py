@@ -10,6 +10,7 @@ import tempfile
 import time
 import uuid
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
