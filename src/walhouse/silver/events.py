@@ -1,0 +1,170 @@
+"""Silver as the records that Debezium would have sent, one JSON object a line.
+
+Invariant: one order over all tables, that of the commits: (commit_lsn, seq), a key change's delete, its tombstone, then
+its create. A row is printed with the columns that its own relation version had.
+Source: Debezium documentation, PostgreSQL connector, "Data change events"; Kafka Connect's JSON converter without
+schemas: bytes as base64, NaN and infinities as strings, every field printed. Header values: the text of a string, and
+the JSON of a key.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+
+from walhouse.lakehouse.tables import table_exists
+from walhouse.pgoutput.row import Op
+from walhouse.silver.columns import fields_of
+from walhouse.silver.images import WITH_NULLS
+from walhouse.silver.keys import key_columns, of_versions
+from walhouse.silver.table import struct_of
+from walhouse.silver.topics import message_topic, table_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.lsn import Lsn
+    from walhouse.names import TableName
+    from walhouse.pgoutput.relation import RelationDescription
+    from walhouse.silver.settings import EventsSettings
+
+_ENVELOPE: Final = ("source", "transaction", "op", "ts_ms", "ts_us", "ts_ns")
+_NULL: Final = "null"
+
+
+def events(
+    spark: SparkSession,
+    layout: LakeLayout,
+    settings: EventsSettings,
+    tables: Mapping[TableName, Sequence[RelationDescription]],
+    *,
+    from_lsn: Lsn | None = None,
+    to_lsn: Lsn | None = None,
+    messages: bool = True,
+) -> Iterator[str]:
+    """The lines ``{"destination", "key", "value", "headers"}`` of commits that start in ``[from_lsn, to_lsn)``.
+
+    ``tables``: all relation versions of each table, the current one last. A table that silver does not have yet has no
+    events. ``messages``: logical messages, too. The lines are made by Spark and come a partition at a time.
+    """
+    lines = event_lines(spark, layout, settings, tables, from_lsn=from_lsn, to_lsn=to_lsn, messages=messages)
+    if lines is None:
+        return
+    for row in lines.toLocalIterator(prefetchPartitions=True):
+        yield row[0]
+
+
+def event_lines(
+    spark: SparkSession,
+    layout: LakeLayout,
+    settings: EventsSettings,
+    tables: Mapping[TableName, Sequence[RelationDescription]],
+    *,
+    from_lsn: Lsn | None,
+    to_lsn: Lsn | None,
+    messages: bool,
+) -> DataFrame | None:
+    """The same as a frame of one column, ``line``, in order; None if there is no table to read."""
+    parts: list[DataFrame] = []
+    for table, relations in tables.items():
+        if table_exists(spark, layout.silver(table)):
+            rows = _between(spark.table(str(layout.silver(table))), from_lsn, to_lsn)
+            parts.append(_table_lines(rows, table, relations, settings))
+    if messages and table_exists(spark, layout.silver_messages):
+        parts.append(_message_lines(_between(spark.table(str(layout.silver_messages)), from_lsn, to_lsn), settings))
+    if not parts:
+        return None
+    return reduce(lambda a, b: a.unionAll(b), parts).orderBy("commit_lsn", "seq", "place").select("line")
+
+
+def _between(rows: DataFrame, from_lsn: Lsn | None, to_lsn: Lsn | None) -> DataFrame:
+    if from_lsn is not None:
+        rows = rows.where(F.col("commit_lsn") >= int(from_lsn))
+    return rows if to_lsn is None else rows.where(F.col("commit_lsn") < int(to_lsn))
+
+
+def _table_lines(
+    rows: DataFrame, table: TableName, relations: Sequence[RelationDescription], settings: EventsSettings
+) -> DataFrame:
+    """Columns commit_lsn, seq, place (of the line among those of one change) and line."""
+    fields = fields_of(struct_of(rows.schema, "after"))
+    shown = rows.where(~F.col("op").isin(sorted(settings.skipped_operations)))
+    is_delete = F.col("op") == Op.DELETE.value
+    key = F.coalesce(_by_version(relations, lambda version: _key(version, fields)), F.lit(_NULL))
+    value = _by_version(relations, lambda version: _value(version, fields))
+    line = _line(table_topic(table, settings), key, value, settings)
+    tombstone = _line(table_topic(table, settings), key, F.lit(_NULL), settings)
+    lines = (
+        F.when(is_delete, F.array(line, tombstone)).otherwise(F.array(line)) if settings.tombstones else F.array(line)
+    )
+    first = F.when(is_delete, F.lit(0)).otherwise(F.lit(2))
+    return shown.select("commit_lsn", "seq", first.alias("first"), F.posexplode(lines).alias("nth", "line")).select(
+        "commit_lsn", "seq", (F.col("first") + F.col("nth")).alias("place"), "line"
+    )
+
+
+def _message_lines(rows: DataFrame, settings: EventsSettings) -> DataFrame:
+    key = F.to_json(F.struct(F.col("message.prefix").alias("prefix")), WITH_NULLS)
+    value = F.to_json(F.struct("op", "ts_ms", "source", "transaction", "message"), WITH_NULLS)
+    line = _line(message_topic(settings), key, value, settings)
+    return rows.select("commit_lsn", "seq", F.lit(0).alias("place"), line.alias("line"))
+
+
+def _by_version(relations: Sequence[RelationDescription], text: Callable[[RelationDescription], Column]) -> Column:
+    """The text by each row's relation version; versions that print alike share a branch."""
+    alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[RelationDescription]] = {}
+    for relation in relations:
+        alike.setdefault((relation.column_names, key_columns(relation)), []).append(relation)
+    *older, current = alike.values()
+    value = text(current[-1])
+    for versions in older:
+        value = F.when(of_versions(versions), text(versions[-1])).otherwise(value)
+    return value
+
+
+def _value(relation: RelationDescription, fields: Mapping[str, str]) -> Column:
+    images = [_named(image, relation.column_names, fields).alias(image) for image in ("before", "after")]
+    return F.to_json(F.struct(*images, *_ENVELOPE), WITH_NULLS)
+
+
+def _key(relation: RelationDescription, fields: Mapping[str, str]) -> Column:
+    names = key_columns(relation)
+    return F.to_json(_named("key", names, fields), WITH_NULLS) if names else F.lit(_NULL)
+
+
+def _named(image: str, names: Sequence[str], fields: Mapping[str, str]) -> Column:
+    """The image with the source's own column names, in the source's order."""
+    row = F.struct(*(F.col(image).getField(fields[name]).alias(name) for name in names))
+    return F.when(F.col(image).isNotNull(), row)
+
+
+def _line(destination: str, key: Column, value: Column, settings: EventsSettings) -> Column:
+    start = f'{{"destination":{json.dumps(destination)},"key":'
+    return F.concat(F.lit(start), key, F.lit(',"value":'), value, F.lit(',"headers":'), _headers(settings), F.lit("}"))
+
+
+def _headers(settings: EventsSettings) -> Column:
+    """A key change's header first, then those that say which connector it was."""
+    context = _context(settings)
+    mine = F.coalesce(F.to_json("headers"), F.lit("{}"))
+    if not context:
+        return mine
+    rest = json.dumps(context, ensure_ascii=False, separators=(",", ":"))
+    return F.when(F.col("headers").isNull(), F.lit(rest)).otherwise(
+        F.concat(F.substr(mine, F.lit(1), F.length(mine) - 1), F.lit(","), F.lit(rest[1:]))
+    )
+
+
+def _context(settings: EventsSettings) -> dict[str, str]:
+    if not settings.context_headers:
+        return {}
+    headers = {"connectorLogicalName": settings.topic_prefix, "taskId": "0", "connectorName": "postgresql"}
+    if settings.run_id is not None:
+        headers["runId"] = settings.run_id
+    return {f"__debezium.context.{name}": value for name, value in headers.items()}
