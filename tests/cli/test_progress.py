@@ -42,8 +42,15 @@ def test_lines_are_json_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None
     moment = first.pop("ts")
     assert moment.endswith("+00:00")
     assert first == {
-        **{"level": "info", "message": "progress", "state": "working", "stage": "silver", "rows": 5},
-        **{"lsn": "0/A", "target": "0/F", "bytes_to_go": 5, "detail": "shop.orders"},
+        "level": "info",
+        "message": "progress",
+        "state": "working",
+        "stage": "silver",
+        "rows": 5,
+        "lsn": "0/A",
+        "target": "0/F",
+        "bytes_to_go": 5,
+        "detail": "shop.orders",
     }
     assert last["state"] == "done"
 

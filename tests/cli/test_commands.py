@@ -1,0 +1,116 @@
+"""The commands on a real server: what they print, and the exit codes that a scheduler sees."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fixtures_house import write_configuration
+from walhouse.cli.app import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.fixtures_server import Database
+    from walhouse.lakehouse.layout import LakeLayout
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+SHOP = (
+    "CREATE TABLE orders (id int PRIMARY KEY, note text, amount numeric(10,2))",
+    "INSERT INTO orders VALUES (1, 'first', 1.50), (2, NULL, 2)",
+)
+
+
+@pytest.fixture
+def configure(database: Database, lake: LakeLayout, tmp_path: Path) -> Callable[..., str]:
+    def write(**overrides: object) -> str:
+        return str(write_configuration(tmp_path, database, lake, **overrides))
+
+    return write
+
+
+def slots(database: Database) -> list[str]:
+    rows = database.execute(f"SELECT slot_name FROM pg_replication_slots WHERE database = '{database.name}'")
+    return [name for (name,) in rows]
+
+
+def test_check_names_what_is_missing_and_ends_with_exit_code_3(
+    database: Database, configure: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    database.execute(*SHOP)
+    conf = configure()
+    assert run(["check", "--conf", conf, "--format", "json"]) == 0
+    findings = json.loads(capsys.readouterr().out)
+    assert {"severity": "ok", "subject": "wal_level", "problem": "logical", "todo": ""} in findings
+
+    conf = configure(publication_autocreate_mode="disabled")
+    assert run(["check", "--conf", conf]) == 3
+    out, err = capsys.readouterr()
+    assert "publication walhouse_test" in out
+    assert "1 of " in err
+    assert slots(database) == []
+
+
+def test_a_server_that_is_not_there_and_a_wrong_password_are_exit_code_3_without_a_traceback(
+    configure: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conf = configure(database_port=1)
+    assert run(["status", "--conf", conf]) == 3
+    assert "SourceUnreachableError" in capsys.readouterr().err
+
+    conf = configure()
+    (tmp_path / "password").write_text("hunter2")
+    assert run(["check", "--conf", conf, "--log-format", "json"]) == 3
+    err = capsys.readouterr().err
+    assert json.loads(err.splitlines()[-1])["error"] == "AuthenticationError"
+    assert "hunter2" not in err
+    assert "Traceback" not in err
+
+
+def test_the_whole_path_by_commands(
+    spark: SparkSession,
+    database: Database,
+    lake: LakeLayout,
+    configure: Callable[..., str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    database.execute(*SHOP)
+    conf = configure()
+
+    def walhouse(*arguments: str, code: int = 0) -> str:
+        assert run([*arguments, "--conf", conf]) == code, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    assert walhouse("run") == ""
+    database.execute("UPDATE orders SET note = 'changed' WHERE id = 1", "DELETE FROM orders WHERE id = 2")
+    for command in ("capture", "silver", "gold"):
+        assert walhouse(command) == ""
+
+    status = json.loads(walhouse("status", "--format", "json"))
+    assert [table["table"] for table in status["tables"]] == ["public.orders"]
+    assert "public.orders" in walhouse("status")
+
+    rows = walhouse("sql", "--format", "json", f"SELECT id, note, amount FROM {lake.gold_schema}.public_orders")
+    assert [json.loads(line) for line in rows.splitlines()] == [{"id": 1, "note": "changed", "amount": 1.5}]
+
+    events = [json.loads(line) for line in walhouse("events", "--table", "public.orders").splitlines()]
+    assert [event["value"] and event["value"]["op"] for event in events] == ["r", "r", "u", "d", None]
+    assert {event["destination"] for event in events} == {"test.public.orders"}
+    assert walhouse("events", "--to", "0/1") == ""
+
+    proofs = json.loads(walhouse("verify", "--format", "json"))
+    assert [(proof["table"], proof["equal"]) for proof in proofs] == [("public.orders", True)]
+
+    spark.sql(f"DELETE FROM {lake.gold_schema}.public_orders")
+    assert "different" in walhouse("verify", code=6)
+
+    assert walhouse("drop", code=1) == ""  # there is nobody to answer
+    assert len(slots(database)) == 1
+    walhouse("drop", "--yes")
+    assert slots(database) == []
