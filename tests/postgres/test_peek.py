@@ -80,7 +80,7 @@ def test_the_last_blocks_are_held_back_until_nothing_more_can_be_said(
     """A reader that took all lists so far for a complete range must not get the last one before the warning."""
     database.execute("DROP PUBLICATION p", "INSERT INTO t VALUES (1, 'x')")
     monkeypatch.setattr(copy_out, "BLOCKS", 1)
-    taken = []
+    taken: list[list[bytes]] = []
     with pytest.raises((DecodingNoticeError, PublicationMissingError)):
         taken.extend(peek_blocks(database.settings, slot, "p", _flushed(connection)))
     assert b"\xff\xff" not in [block for blocks in taken for block in blocks]

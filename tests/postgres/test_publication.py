@@ -1,0 +1,166 @@
+"""The publication: made where it may be, added to, and noticed when somebody makes it or an entry again."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from walhouse.config.filters import NameFilter, TableFilter
+from walhouse.errors import (
+    PrivilegeError,
+    PublicationChangedError,
+    PublicationMissingError,
+    PublicationTableError,
+)
+from walhouse.names import TableName
+from walhouse.postgres.connection import connect
+from walhouse.postgres.publication import (
+    changed_behind_our_back,
+    drop_publication,
+    ensure_publication,
+    find_publication,
+    read_publication,
+    require_unchanged,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.fixtures_server import Database
+    from walhouse.config.connection import ConnectionSettings
+    from walhouse.postgres.connection import Connection
+
+pytestmark = pytest.mark.server
+
+A, B = TableName("public", "a"), TableName("public", "b")
+
+
+@pytest.fixture
+def connection(database: Database) -> Iterator[Connection]:
+    database.execute("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)")
+    with closing(connect(database.settings)) as opened:
+        yield opened
+
+
+def _only(*tables: str) -> TableFilter:
+    return TableFilter(tables=NameFilter(include=tables))
+
+
+def test_filtered_makes_it_for_the_captured_tables_and_adds_what_is_captured_later(connection: Connection) -> None:
+    made = ensure_publication(connection, "p", "filtered", _only(r"public\.a"))
+    assert set(made.tables) == made.published == {A}
+    added = ensure_publication(connection, "p", "filtered", TableFilter())
+    assert added.published == {A, B}
+    assert added.tables[A] == made.tables[A]
+    assert changed_behind_our_back(made.fingerprint, added.fingerprint) is None
+    narrowed = ensure_publication(connection, "p", "filtered", _only(r"public\.a"))
+    assert narrowed.fingerprint == added.fingerprint
+
+
+def test_all_tables_has_all_of_them(connection: Connection) -> None:
+    made = ensure_publication(connection, "p", "all_tables", TableFilter())
+    assert made.all_tables
+    assert made.published == {A, B}
+    assert made.publishes == {"insert", "update", "delete", "truncate"}
+    assert ensure_publication(connection, "p", "filtered", TableFilter()) == made
+
+
+def test_no_tables_has_none(connection: Connection) -> None:
+    assert ensure_publication(connection, "p", "no_tables", TableFilter()).published == frozenset()
+
+
+def test_disabled_neither_makes_nor_changes_it(connection: Connection) -> None:
+    with pytest.raises(PublicationMissingError, match="p"):
+        ensure_publication(connection, "p", "disabled", TableFilter())
+    assert find_publication(connection, "p") is None
+    connection.execute("CREATE PUBLICATION p FOR TABLE public.a")
+    with pytest.raises(PublicationTableError, match=r"public\.b"):
+        ensure_publication(connection, "p", "disabled", TableFilter())
+    assert ensure_publication(connection, "p", "disabled", _only(r"public\.a")).published == {A}
+
+
+def test_a_configuration_that_captures_no_table_is_an_error(connection: Connection) -> None:
+    with pytest.raises(PublicationTableError, match="no table"):
+        ensure_publication(connection, "p", "filtered", _only("nothing"))
+    assert find_publication(connection, "p") is None
+
+
+@pytest.mark.parametrize("via_root", [False, True])
+def test_partitions_are_published_under_the_root_or_under_their_own_names(
+    connection: Connection, via_root: bool
+) -> None:
+    connection.execute("CREATE TABLE public.root (id int PRIMARY KEY) PARTITION BY RANGE (id)")
+    connection.execute("CREATE TABLE public.leaf PARTITION OF public.root FOR VALUES FROM (0) TO (9)")
+    made = ensure_publication(connection, "p", "filtered", TableFilter(), via_root=via_root)
+    assert made.via_root is via_root
+    assert made.published == {A, B, TableName("public", "root" if via_root else "leaf")}
+    assert ensure_publication(connection, "p", "filtered", TableFilter(), via_root=not via_root) == made
+
+
+def test_a_user_who_may_not_make_it_is_told_so(
+    connection: Connection, role: Callable[[str], ConnectionSettings]
+) -> None:
+    del connection
+    settings = role("REPLICATION")
+    with closing(connect(settings)) as other, pytest.raises(PrivilegeError):
+        ensure_publication(other, "p", "filtered", TableFilter())
+
+
+@pytest.mark.parametrize("name", ['a "quoted", one', "Größe"])
+def test_its_name_is_quoted(connection: Connection, name: str) -> None:
+    assert ensure_publication(connection, name, "filtered", TableFilter()).name == name
+    drop_publication(connection, name)
+    drop_publication(connection, name)
+    with pytest.raises(PublicationMissingError):
+        read_publication(connection, name)
+
+
+@pytest.mark.parametrize(
+    ("statements", "reason"),
+    [
+        ("DROP PUBLICATION p; CREATE PUBLICATION p FOR TABLE public.a, public.b", "created again"),
+        ("ALTER PUBLICATION p DROP TABLE public.a; ALTER PUBLICATION p ADD TABLE public.a", "added again"),
+        ("ALTER PUBLICATION p DROP TABLE public.a", "removed"),
+        ("ALTER PUBLICATION p SET TABLE public.a WHERE (id > 1), public.b", "added again"),
+        ("ALTER PUBLICATION p SET (publish = 'insert')", "publishes"),
+        ("ALTER PUBLICATION p SET (publish_via_partition_root = true)", "via_root"),
+    ],
+)
+def test_what_can_have_hidden_changes_is_noticed(connection: Connection, statements: str, reason: str) -> None:
+    """Changes that are decoded without a publication or an entry are gone for ever, although all looks as before."""
+    connection.execute("CREATE PUBLICATION p FOR TABLE public.a, public.b")
+    before = read_publication(connection, "p")
+    for statement in statements.split("; "):
+        connection.execute(statement.encode())
+    after = read_publication(connection, "p")
+    assert reason in str(changed_behind_our_back(before.fingerprint, after.fingerprint))
+    with pytest.raises(PublicationChangedError, match=reason):
+        require_unchanged(connection, before.fingerprint, after)
+
+
+def test_what_hides_no_change_is_no_fault(connection: Connection) -> None:
+    """A table that is added, renamed, or dropped for good; and the order in which the catalog gives the entries."""
+    connection.execute("CREATE PUBLICATION p FOR TABLE public.a")
+    before = read_publication(connection, "p")
+    for statement in (
+        "ALTER PUBLICATION p ADD TABLE public.b",
+        "ALTER TABLE public.a RENAME TO renamed",
+        "ALTER PUBLICATION p SET TABLE public.renamed, public.b",
+        "DROP TABLE public.renamed",
+    ):
+        connection.execute(statement.encode())
+        require_unchanged(connection, before.fingerprint, read_publication(connection, "p"))
+
+
+def test_a_schema_entry_that_was_made_again_is_noticed(connection: Connection) -> None:
+    connection.execute("CREATE PUBLICATION p FOR TABLES IN SCHEMA public")
+    before = read_publication(connection, "p")
+    assert before.published == {A, B}
+    connection.execute("ALTER PUBLICATION p DROP TABLES IN SCHEMA public")
+    connection.execute("ALTER PUBLICATION p ADD TABLES IN SCHEMA public")
+    after = read_publication(connection, "p")
+    assert changed_behind_our_back(before.fingerprint, after.fingerprint) == (
+        "schema public was removed from it and added again"
+    )
