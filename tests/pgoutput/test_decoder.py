@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -126,6 +127,13 @@ def test_a_message_whose_lsn_lies_past_the_range_is_kept_since_the_server_never_
     assert counts.dropped == 1
 
 
+def test_a_message_at_the_start_of_the_range_is_kept_if_bronze_lacks_it() -> None:
+    frames = [Frame(encoder.message(1_000, "p", b"x", transactional=False), 1_000)] * 2
+    rows, counts = decode(frames, plan(1_000, 2_000))
+    assert [row["commit_lsn"] for row in rows] == [1_000]
+    assert counts.dropped == 1
+
+
 def test_a_message_of_an_earlier_range_is_dropped_when_the_slot_sends_it_again() -> None:
     frames = [Frame(encoder.message(999, "p", b"x", transactional=False), 999)]
     assert decode(frames, plan(1_000, 2_000))[0] == []
@@ -158,8 +166,6 @@ def test_the_primary_key_of_a_table_with_full_identity_is_kept_and_other_columns
     name = TableName("public", "t")
     full = encoder.relation(16_384, "public", "t", "f", [("id", 23, -1, True), ("v", 25, -1, True)])
     columns = [ColumnDescription("id", 23, -1, identity=True), ColumnDescription("v", 25, -1, identity=True)]
-    from dataclasses import replace
-
     catalog = replace(describe(16_384, name, "f", columns), primary_key=("id",))
     selection = Selection(dropped={name: frozenset({"id", "v"})})
     frames = transaction(full, encoder.delete(16_384, ["1", "secret"], "O"))

@@ -12,11 +12,13 @@ import numpy as np
 
 from walhouse.errors import FrameError, TruncatedFrameError
 from walhouse.lsn import Lsn
-from walhouse.pgoutput.copy_rows import CopyRows, copy_rows
-from walhouse.pgoutput.wire import Bools, Int64s, Octets, read_int16, read_int32, read_int64, read_uint32
+from walhouse.pgoutput.copy_rows import copy_rows
+from walhouse.pgoutput.wire import read_int32, read_int64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from walhouse.pgoutput.wire import Bools, Int64s, Octets
 
 _Error = TypeVar("_Error", bound=FrameError)
 
@@ -89,29 +91,26 @@ def frames_from_copy(blocks: Sequence[bytes | memoryview]) -> Frames:
     Raises FrameError if a row has another shape, TruncatedFrameError if it ends too early.
     """
     rows = copy_rows(blocks)
-    _check(rows)
     starts, ends, buffer = rows.starts, rows.ends, rows.buffer
-    return Frames(buffer, starts + _ROW_HEADER, ends, read_int64(buffer, starts + 6), read_uint32(buffer, starts + 18))
-
-
-def _check(rows: CopyRows) -> None:
-    starts, ends, buffer = rows.starts, rows.ends, rows.buffer
-    short = ends - starts < _ROW_HEADER
-    if short.any():
-        row = first_true(short)
+    there = ends - starts - _ROW_HEADER
+    if (there < 0).any():
+        row = first_true(there < 0)
         raise TruncatedFrameError("A row of the peek ends too early.", row=row, offset=int(ends[row] - starts[row]))
+    # Few reads of eight bytes instead of one for each field: this runs once for every message.
+    count_and_length = read_int64(buffer, starts) >> 16
+    length_and_xid = read_int64(buffer, starts + 14)
     length = read_int32(buffer, starts + 22)
-    wrong = (
-        (read_int16(buffer, starts) != 3)
-        | (read_int32(buffer, starts + 2) != 8)
-        | (read_int32(buffer, starts + 14) != 4)
-        | (length < 0)
-    )
+    wrong = (count_and_length != 3 << 32 | 8) | (length_and_xid >> 32 != 4) | (length < 0)
     if wrong.any():
         raise FrameError("A row of the peek is not (pg_lsn, xid, bytea).", row=first_true(wrong), offset=0)
-    there = ends - starts - _ROW_HEADER
-    if (there < length).any():
-        row = first_true(there < length)
+    _check_lengths(length, there)
+    return Frames(buffer, starts + _ROW_HEADER, ends, read_int64(buffer, starts + 6), length_and_xid & 0xFFFFFFFF)
+
+
+def _check_lengths(length: Int64s, there: Int64s) -> None:
+    if (there == length).all():
+        return
+    row = first_true(there != length)
+    if there[row] < length[row]:
         raise TruncatedFrameError("The data of a row of the peek is cut short.", row=row, offset=int(there[row]))
-    if (there > length).any():
-        raise FrameError("A row of the peek goes on after its data.", row=first_true(there > length), offset=22)
+    raise FrameError("A row of the peek goes on after its data.", row=row, offset=int(length[row]))
