@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from walhouse.names import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def describe(
     columns: Sequence[ColumnDescription],
     kept: Sequence[int] | None = None,
 ) -> RelationDescription:
-    """The description that the message alone gives: ``columns`` are all of the message's, ``kept`` the kept positions."""
+    """What the message alone gives: ``columns`` are all of the message's, ``kept`` the kept positions (None: all)."""
     positions = tuple(range(len(columns)) if kept is None else kept)
     version = relation_version(oid, name, replica_identity, columns, positions)
     return RelationDescription(
@@ -160,7 +162,8 @@ def with_catalog(message: RelationDescription, catalog: RelationDescription | No
         return message
     known = {(column.name, column.type_oid, column.typmod): column for column in catalog.columns}
     columns = tuple(
-        replace(known[mine], identity=column.identity) if (mine := (column.name, column.type_oid, column.typmod)) in known
+        replace(known[mine], identity=column.identity)
+        if (mine := (column.name, column.type_oid, column.typmod)) in known
         else column
         for column in message.columns
     )

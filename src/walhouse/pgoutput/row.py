@@ -93,5 +93,6 @@ MESSAGE_SEQ: Final = -1
 """``seq`` of a non-transactional message, which belongs to no commit."""
 
 SNAPSHOT_SEQ: Final = -(2**62)
-"""``seq`` of the first row of a snapshot's chunk 0. Row ``r`` of chunk ``c`` has ``SNAPSHOT_SEQ + c * 2**32 + r``: unique,
-and before every change at the same commit LSN, since a commit that starts at a snapshot's LSN is not part of it."""
+"""``seq`` of the first row of a snapshot's chunk 0. Row ``r`` of chunk ``c`` has ``SNAPSHOT_SEQ + c * 2**32 + r``:
+unique, and before every change at the same commit LSN, since a commit that starts at a snapshot's LSN is not part of
+it."""
