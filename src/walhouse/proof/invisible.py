@@ -1,0 +1,125 @@
+"""Commits that lie before the proof's LSN but that its snapshot does not see.
+
+A commit is in the WAL before it is visible, so on a busy server a snapshot nearly always misses some commits before the
+insert LSN that was read with it. Gold, as of that LSN, has them.
+
+Invariant: gold is compared with the source's own row plus just these changes, never with a history that gold itself was
+made from. That is exact: on one key commits become visible in the order of their LSNs (the row's lock is held until
+then), so whatever the snapshot does not see of a key is later than what it sees.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+
+from walhouse.changes.columns import image_text
+from walhouse.gold.bag import fold_bag
+from walhouse.gold.fold import fold
+from walhouse.gold.key import gold_key
+from walhouse.gold.survey import survey
+from walhouse.pgoutput.row import Op
+from walhouse.proof.compare import key_texts
+from walhouse.proof.text import change_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from walhouse.changes.columns import Image
+    from walhouse.gold.key import GoldKey
+    from walhouse.lsn import Lsn
+    from walhouse.pgoutput.relation import RelationDescription
+    from walhouse.postgres.visibility import Visibility
+
+
+def invisible_changes(changes: DataFrame, visibility: Visibility, h: Lsn) -> DataFrame:
+    """The changes with a commit LSN before ``h`` whose transaction the snapshot has not seen; no snapshot rows."""
+    running = F.col("xid").isin(sorted(visibility.xip)) if visibility.xip else F.lit(False)  # noqa: FBT003  (F.lit)
+    return changes.where(
+        (F.col("commit_lsn") < int(h))
+        & (F.col("op") != Op.READ.value)
+        & (F.col("xid") >= visibility.xmin)
+        & ((F.col("xid") >= visibility.xmax) | running)
+    )
+
+
+def expected_overrides(
+    source: DataFrame,
+    changes: DataFrame,
+    relations: Sequence[RelationDescription],
+    visibility: Visibility,
+    h: Lsn,
+) -> DataFrame | None:
+    """What gold must hold, at ``h``, of the rows that the snapshot shows as they were before: for ``compare``.
+
+    ``source`` as for ``compare``; ``changes``: resolved changes of the table that include all whose transaction the
+    snapshot may not have seen; ``relations``: the versions that they need, the one that ``source`` was read by last.
+    None if the snapshot sees every change.
+
+    With a key: ``key`` ARRAY<STRING> and ``values`` ARRAY<STRING> (NULL: no row). A bag: ``values`` and ``copies``.
+    """
+    relation, key = relations[-1], gold_key(relations[-1])
+    changes = _as_proof_texts(invisible_changes(changes, visibility, h), relations)
+    found = survey(changes, (relation,), key)
+    if found.rows == 0:
+        return None
+    if not key:
+        net = fold_bag(changes, (relation,), found).select(F.col("image").alias("values"), F.col("net").alias("copies"))
+        if found.truncated_at is None:
+            return net
+        return net.unionByName(source.select("values", F.lit(-1).cast("bigint").alias("copies")))
+    rows = source.select("values", key_texts(F.col("values"), relation, key).alias("key"))
+    touched = _touched_keys(changes, relation, key)
+    if found.truncated_at is None:
+        rows = rows.join(touched, "key", "left_semi")
+    folded = fold(changes.unionByName(_as_base(rows, relation)), (relation,), key, found)
+    left = folded.where(~F.col("deleted")).select("key", F.col("image").alias("values"))
+    return touched.unionByName(rows.select("key")).distinct().join(left, "key", "left")
+
+
+def _as_proof_texts(changes: DataFrame, relations: Sequence[RelationDescription]) -> DataFrame:
+    """The changes with both images as the proof writes rows, in the order of the last relation version."""
+    relation = relations[-1]
+    sides: tuple[Image, ...] = ("before", "after")
+    images = {
+        side: F.when(
+            F.col(side).isNotNull(),
+            F.array(*(change_text(image_text(side, column.name, relations), column) for column in relation.columns)),
+        )
+        for side in sides
+    }
+    wanted = ("op", "commit_lsn", "seq", "before_kind", "unchanged", "superseded")
+    return changes.select(
+        *wanted,
+        F.lit(relation.version).alias("relation_version"),
+        *(value.alias(side) for side, value in images.items()),
+    )
+
+
+def _touched_keys(changes: DataFrame, relation: RelationDescription, key: GoldKey) -> DataFrame:
+    """Every key that a change names, old or new."""
+    images = F.array_compact(F.array(F.col("before"), F.col("after")))
+    return (
+        changes.select(F.explode(images).alias("values"))
+        .select(key_texts(F.col("values"), relation, key).alias("key"))
+        .distinct()
+    )
+
+
+def _as_base(rows: DataFrame, relation: RelationDescription) -> DataFrame:
+    """The source's rows as what the changes are folded onto: older than all of them."""
+    nothing = F.lit(None).cast("array<string>")
+    return rows.select(
+        F.lit(Op.READ.value).alias("op"),
+        F.lit(0).cast("bigint").alias("commit_lsn"),
+        F.lit(0).cast("bigint").alias("seq"),
+        F.lit(None).cast("string").alias("before_kind"),
+        nothing.alias("unchanged"),
+        F.lit(True).alias("superseded"),  # noqa: FBT003  (F.lit's value)
+        F.lit(relation.version).alias("relation_version"),
+        nothing.alias("before"),
+        F.col("values").alias("after"),
+    )
