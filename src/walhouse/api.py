@@ -48,8 +48,9 @@ from walhouse.postgres.publication import drop_publication
 from walhouse.postgres.slot import drop_slot, find_slot
 from walhouse.postgres.wal import flushed_lsn
 from walhouse.proof.verify import Proof, Verification
-from walhouse.silver.apply import SilverSettings, apply_messages, apply_silver
-from walhouse.silver.events import EventsSettings, events
+from walhouse.silver.apply import apply_messages, apply_silver
+from walhouse.silver.events import events
+from walhouse.silver.settings import EventsSettings, SilverSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -190,6 +191,7 @@ class Walhouse:
             publication=settings.publication,
             mode=settings.publication_mode,
             selection=settings.selection,
+            via_root=settings.via_partition_root,
         )
 
     def capture(self, progress: Reporter | None = None, *, start_new_generation: bool = False) -> Progress:
@@ -241,7 +243,13 @@ class Walhouse:
             capture = self._capture()
             capture.begin()
             verification = Verification(
-                self.spark, self.layout, self._capture_settings, self._relations, capture, self._layers[Layer.GOLD]
+                self.spark,
+                self.layout,
+                self._capture_settings,
+                self._relations,
+                capture,
+                self._layers[Layer.GOLD],
+                self._connect(),
             )
             return verification.run(tables, reporter, limit)
 
@@ -255,11 +263,17 @@ class Walhouse:
         connector = self.configuration.connector
         settings = EventsSettings(
             topic_prefix=connector.topic_prefix,
-            topic_delimiter=connector.topic_delimiter,
-            tombstones_on_delete=connector.tombstones_on_delete,
-            skipped_operations=connector.skipped_operations,
+            delimiter=connector.topic_delimiter,
+            tombstones=connector.tombstones_on_delete,
+            skipped_operations=frozenset(connector.skipped_operations),
         )
-        return events(self.spark, self.layout, settings, tables=tables, from_lsn=from_lsn, to_lsn=to_lsn)
+        position = self._position()
+        self._relations.refresh(0 if position is None else position[0])
+        known = self._relations.by_table()
+        wanted = {table: versions for table, versions in known.items() if tables is None or table in tables}
+        return events(
+            self.spark, self.layout, settings, wanted, from_lsn=from_lsn, to_lsn=to_lsn, messages=tables is None
+        )
 
     def sql(self, query: str) -> DataFrame:
         """Ask the lake: tables are ``bronze.wal``, ``silver.<schema>_<table>``, ``gold.<schema>_<table>``, ``ops.*``."""

@@ -121,6 +121,7 @@ class Capture:
                 seen_messages=frozenset(progress.messages),
             ),
             selection=self._settings.selection,
+            messages=self._settings.messages,
             announced=announced,
             progress=upcoming,
         )

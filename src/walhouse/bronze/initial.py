@@ -139,11 +139,12 @@ class InitialPass:
 def group_chunks(chunks: Iterable[Chunk], pages: int) -> tuple[tuple[Chunk, ...], ...]:
     """Chunks for one task each: many small tables share a task, so that a thousand of them are not a thousand tasks."""
     groups: list[list[Chunk]] = []
-    size = pages
+    size = 0
     for chunk in chunks:
-        if size + chunk.pages > pages:
+        weight = max(chunk.pages, 1)
+        if not groups or size + weight > pages:
             groups.append([])
             size = 0
         groups[-1].append(chunk)
-        size += chunk.pages
+        size += weight
     return tuple(tuple(group) for group in groups)

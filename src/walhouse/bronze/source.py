@@ -21,6 +21,7 @@ from walhouse.bronze.progress import Progress
 from walhouse.bronze.rows import progress_row, relation_rows, snapshot_rows
 from walhouse.bronze.table import COLUMNS
 from walhouse.config.connection import ConnectionSettings
+from walhouse.config.filters import NameFilter
 from walhouse.lsn import Lsn
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan, TableSelection
 from walhouse.pgoutput.frames import frames_from_copy
@@ -43,6 +44,7 @@ class WalRangePlan:
     publication: str
     decoder: DecoderPlan
     selection: TableSelection
+    messages: NameFilter
     announced: tuple[RelationDescription, ...]
     """Descriptions that the catalog has and bronze lacks: a new column shows here before any change has it."""
     progress: Progress
@@ -58,8 +60,8 @@ class WalRangePlan:
         for blocks in peek_blocks(self.settings, self.slot, self.publication, window.end):
             for rows in decoder.decode(frames_from_copy(blocks)):
                 lone_messages.update(_lone_messages(rows, window.end))
-                yield rows
-        counts = {name: value for name, value in asdict(decoder.finish()).items() if value is not None}
+                yield _without_unwanted_messages(rows, self.messages)
+        counts = {name: int(value) for name, value in asdict(decoder.finish()).items() if value is not None}
         progress = replace(self.progress, counts=tuple(counts.items()), messages=tuple(sorted(lone_messages)))
         yield progress_row(progress, captured_at)
 
@@ -84,6 +86,8 @@ class SnapshotPlan:
     pass_number: int
     captured_at: int
     progress: Progress | None
+    expressions: tuple[str, ...] | None = None
+    """SQL for each column in place of the column itself (a proof asks for a float's bits)."""
 
     @property
     def parts(self) -> int:
@@ -103,7 +107,9 @@ class SnapshotPlan:
     def _chunk(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         relation = next(each for each in self.relations if each.name == chunk.table)
         rows = 0
-        for blocks in chunk_blocks(self.settings, self.exported, relation, chunk):
+        for blocks in chunk_blocks(
+            self.settings, self.exported, relation, chunk
+        ):
             values = copy_rows_to_texts(blocks, len(relation.columns))
             yield snapshot_rows(
                 values,
@@ -125,6 +131,16 @@ def _lone_messages(rows: pa.RecordBatch, end: Lsn) -> list[int]:
     late = pc.and_kleene(of_no_commit, pc.greater_equal(rows["commit_lsn"], int(end)))
     lsns: list[int] = rows["commit_lsn"].filter(late).to_pylist()
     return lsns
+
+
+def _without_unwanted_messages(rows: pa.RecordBatch, wanted: NameFilter) -> pa.RecordBatch:
+    """Without the messages whose prefix the configuration leaves out. A batch has few prefixes, if any."""
+    prefixes = pc.struct_field(rows["message"], "prefix")
+    unwanted = [prefix for prefix in pc.unique(prefixes).to_pylist() if prefix is not None and not wanted.matches(prefix)]
+    if not unwanted:
+        return rows
+    keep = pc.invert(pc.is_in(prefixes, pa.array(unwanted, pa.string())))
+    return rows.filter(keep)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.errors import LakeError
+from walhouse.names import TableName
 from walhouse.pgoutput.relation import RelationDescription
 from walhouse.pgoutput.row import Kind
 
@@ -47,6 +48,13 @@ class RelationCatalog:
     def versions(self) -> frozenset[int]:
         """All versions that bronze describes."""
         return frozenset(self._known)
+
+    def by_table(self) -> dict[TableName, tuple[RelationDescription, ...]]:
+        """All versions of each table, in the order in which bronze came to know them."""
+        tables: dict[TableName, list[RelationDescription]] = {}
+        for relation in self._known.values():
+            tables.setdefault(relation.name, []).append(relation)
+        return {name: tuple(versions) for name, versions in tables.items()}
 
     def describe(self, versions: Sequence[int]) -> tuple[RelationDescription, ...]:
         """The descriptions of these versions, in the order given."""

@@ -53,6 +53,7 @@ def local_session(*, memory: str = "2g", quick: bool = True) -> SparkSession:
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks run in this very environment
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = os.cpu_count() or 2
     options = ["-XX:+UseSerialGC", "-Duser.timezone=UTC"] if quick else ["-XX:+UseParallelGC", "-Duser.timezone=UTC"]
     if quick:
@@ -69,6 +70,7 @@ def local_session(*, memory: str = "2g", quick: bool = True) -> SparkSession:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.worker.reuse": "true",
         "spark.ui.enabled": "false",
+        "spark.log.level": "ERROR",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

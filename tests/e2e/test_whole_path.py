@@ -1,0 +1,154 @@
+"""From the real server to gold: what gold holds is what PostgreSQL holds, by a witness that is not walhouse's own."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+from tests.e2e.hammer import SCHEMA, TABLES, Hammer
+from tests.e2e.witness import gold_rows, source_rows
+from walhouse.errors import WalhouseError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.fixtures_house import MakeHouse
+    from tests.fixtures_server import Database
+    from walhouse.lakehouse.layout import LakeLayout
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+
+def assert_gold_is_the_source(spark: SparkSession, lake: LakeLayout, database: Database) -> None:
+    for table in TABLES:
+        source, gold = source_rows(database, table), gold_rows(spark, lake, table)
+        assert gold == source, f"{table}: {(gold - source).total()} too many, {(source - gold).total()} missing"
+
+
+def test_gold_is_the_source_after_random_work_of_several_writers_in_many_epochs(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    """The snapshot is taken while they write, and each epoch ends somewhere in the middle of their work."""
+    database.execute(*SCHEMA)
+    with Hammer(database, 100, 30) as before:
+        before.join()
+    house = make_house(publish_via_partition_root=True)
+    with ExitStack() as stack:
+        writers = [stack.enter_context(Hammer(database, seed, 10_000)) for seed in range(3)]
+        for _ in range(4):
+            house.run()
+    assert all(writer.committed > 10 for writer in writers)
+    house.run()
+    assert_gold_is_the_source(spark, lake, database)
+
+
+def test_silver_has_one_event_for_every_change_and_snapshot_row(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    database.execute(*SCHEMA)
+    with Hammer(database, 7, 40) as first:
+        first.join()
+    house = make_house(publish_via_partition_root=True)
+    house.run()
+    with Hammer(database, 8, 60) as second:
+        second.join()
+    house.run()
+    for table in TABLES:
+        bronze = spark.table(str(lake.bronze)).where(
+            (F.col("schema_name") == table.schema)
+            & (F.col("table_name") == table.table)
+            & F.col("kind").isin("change", "snapshot")
+        )
+        silver = spark.table(str(lake.silver(table)))
+        positions = silver.select("commit_lsn", "seq").distinct()
+        assert bronze.select("commit_lsn", "seq").exceptAll(positions).count() == 0
+        key_changes = silver.where("map_contains_key(headers, '__debezium.newkey')").count()
+        assert silver.count() == bronze.count() + key_changes
+
+
+def test_verify_is_equal_while_eight_writers_keep_committing(database: Database, make_house: MakeHouse) -> None:
+    """Most snapshots of a busy server miss commits whose record is already in the WAL."""
+    database.execute(*SCHEMA)
+    house = make_house(publish_via_partition_root=True)
+    house.run()
+    with ExitStack() as stack:
+        for seed in range(8):
+            stack.enter_context(Hammer(database, seed, 100_000))
+        for _ in range(3):
+            proofs = house.verify()
+            assert {str(proof.table): proof.equal for proof in proofs} == {str(table): True for table in TABLES}
+            assert all(proof.lsn > 0 for proof in proofs)
+
+
+def test_verify_finds_one_value_that_is_wrong_one_row_that_is_missing_and_one_too_many(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    database.execute(*SCHEMA)
+    database.execute(
+        "INSERT INTO docs SELECT g, 't', 'b', g, 'epoch' FROM generate_series(1, 20) g",
+        "INSERT INTO bag SELECT 'w', 1, 1.5 FROM generate_series(1, 3)",
+        "INSERT INTO small VALUES (1, '2024-01-01')",
+    )
+    house = make_house(publish_via_partition_root=True)
+    house.run()
+    docs, bag, small = (lake.gold(TABLES[index]) for index in (0, 3, 5))
+    spark.sql(f"UPDATE {docs} SET score = 7.000000000000001 WHERE id = 7")
+    spark.sql(f"INSERT INTO {bag} SELECT word, n, x, _commit_lsn, _seq - 1000, _rescued, _unavailable, _digest FROM {bag} "
+              "LIMIT 1")
+    spark.sql(f"DELETE FROM {small}")
+    # The proof reads the version that the epoch recorded: as a later epoch would have recorded these.
+    database.execute("UPDATE docs SET title = 'u' WHERE id = 1", "INSERT INTO bag VALUES ('z', 1, 1)",
+                     "INSERT INTO small VALUES (2, '2024-01-02')")
+    house.run()
+    proofs = {proof.table: proof for proof in house.verify()}
+    assert {proof.table.table for proof in proofs.values() if not proof.equal} == {"docs", "bag", "small"}
+    assert proofs[TABLES[0]].comparison.differing == 1
+    recorded = spark.table(str(lake.ops("proofs"))).where("NOT equal")
+    assert recorded.count() == 3
+
+
+def test_what_is_run_again_without_news_changes_nothing(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    database.execute(*SCHEMA)
+    with Hammer(database, 3, 20) as writer:
+        writer.join()
+    make_house(publish_via_partition_root=True).run()
+    before = {table: spark.table(str(lake.silver(table))).count() for table in TABLES}
+    make_house(publish_via_partition_root=True).run()
+    assert {table: spark.table(str(lake.silver(table))).count() for table in TABLES} == before
+    assert_gold_is_the_source(spark, lake, database)
+
+
+def test_a_nullable_column_that_was_added_arrives_in_silver_and_gold(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    database.execute(*SCHEMA)
+    database.execute("INSERT INTO small VALUES (1, '2024-01-01'), (2, NULL)", "INSERT INTO bag VALUES ('w', 1, 2)")
+    house = make_house(publish_via_partition_root=True)
+    house.run()
+    database.execute(
+        "INSERT INTO small VALUES (3, NULL)",
+        "ALTER TABLE small ADD COLUMN note text",
+        "ALTER TABLE bag ADD COLUMN note text",
+        "UPDATE small SET note = 'seen' WHERE id = 2",
+        "DELETE FROM bag",
+        "INSERT INTO bag VALUES ('w', 1, 2, 'n')",
+    )
+    house.run()
+    assert_gold_is_the_source(spark, lake, database)
+    silver = spark.table(str(lake.silver(TABLES[5])))
+    assert [row["note"] for row in silver.where("op = 'u'").select("after.note").toLocalIterator()] == ["seen"]
+    assert all(proof.equal for proof in house.verify())
+
+
+def test_two_tables_that_would_share_a_lake_table_are_refused_before_anything_is_written(
+    database: Database, make_house: MakeHouse
+) -> None:
+    database.execute('CREATE TABLE "A b" (id int PRIMARY KEY)', 'CREATE TABLE "a_B" (id int PRIMARY KEY)')
+    with pytest.raises(WalhouseError, match="would both become"):
+        make_house().run()
+    assert database.execute("SELECT count(*) FROM pg_replication_slots WHERE slot_name LIKE 's_%'") == [(0,)]
