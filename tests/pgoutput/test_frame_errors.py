@@ -74,11 +74,11 @@ def test_the_messages_that_are_damaged_below_are_valid() -> None:
 @pytest.mark.parametrize("place", range(len(VALID)), ids=NAMES)
 def test_a_frame_cut_anywhere_is_truncated(place: int) -> None:
     for length in range(len(VALID[place])):
-        damaged = [*VALID[:place], VALID[place][:length], *VALID[place + 1 :]]
-        with pytest.raises(TruncatedFrameError) as raised:
-            decode(stream(*damaged))
-        assert raised.value.fields["lsn"] == Lsn(100 + place)
-        assert raised.value.fields["offset"] == length
+        cut_short = [*VALID[:place], VALID[place][:length]]
+        for damaged in (cut_short, [*cut_short, *VALID[place + 1 :]]):  # at the buffer's end, and within it
+            with pytest.raises(TruncatedFrameError) as raised:
+                decode(stream(*damaged))
+            assert raised.value.fields == {"lsn": Lsn(100 + place), "offset": length}
 
 
 @pytest.mark.parametrize("place", range(len(VALID)), ids=NAMES)

@@ -15,6 +15,7 @@ from walhouse.errors import TruncatedFrameError
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.batch import Batch
 from walhouse.pgoutput.changes import read_changes
+from walhouse.pgoutput.frames import first_true
 from walhouse.pgoutput.messages import COMMIT, DELETE, INSERT, MESSAGE, TRUNCATE, UPDATE, message_types
 from walhouse.pgoutput.rare import RareMessages, read_rare
 from walhouse.pgoutput.relations import RelationBook
@@ -83,6 +84,19 @@ class DecodedCounts:
     last_commit_lsn: Lsn | None = None
     bytes: int = 0
 
+    def plus(self, later: DecodedCounts) -> DecodedCounts:
+        """These counts and those of the frames that follow."""
+        return DecodedCounts(
+            transactions=self.transactions + later.transactions,
+            changes=self.changes + later.changes,
+            messages=self.messages + later.messages,
+            relations=self.relations + later.relations,
+            dropped=self.dropped + later.dropped,
+            filtered=self.filtered + later.filtered,
+            last_commit_lsn=self.last_commit_lsn if later.last_commit_lsn is None else later.last_commit_lsn,
+            bytes=self.bytes + later.bytes,
+        )
+
 
 class Decoder:
     """Decodes one window. State (relations, the open transaction) is carried from call to call.
@@ -149,19 +163,19 @@ class Decoder:
         tuples = np.flatnonzero((rows.kind == CHANGE) & (rows.type != TRUNCATE))
         images = read_changes(frames, types, rows.frame[tuples], rows.relation[tuples], relations)
 
-        ended = np.flatnonzero((types == COMMIT) & kept)
-        counts = self._counts
-        self._counts = DecodedCounts(
-            transactions=counts.transactions + len(ended),
-            changes=counts.changes + len(changes),
-            messages=counts.messages + len(messages),
-            relations=counts.relations + len(described),
-            dropped=counts.dropped + int(weights[~kept].sum() + standalone.sum() - (messages.seq == MESSAGE_SEQ).sum()),
-            filtered=counts.filtered + len(found) - len(changes),
-            last_commit_lsn=Lsn(transactions.commit_lsn[transactions.of_frame[ended[-1]]])
-            if len(ended)
-            else counts.last_commit_lsn,
-            bytes=counts.bytes + frames.size,
+        ended = transactions.commit_lsn[transactions.of_frame[(types == COMMIT) & kept]]
+        alone = int(np.count_nonzero(standalone) - np.count_nonzero(messages.alone))
+        self._counts = self._counts.plus(
+            DecodedCounts(
+                transactions=len(ended),
+                changes=len(changes),
+                messages=len(messages),
+                relations=len(described),
+                dropped=int(weights[~kept].sum()) + alone,
+                filtered=len(found) - len(changes),
+                last_commit_lsn=Lsn(ended[-1]) if len(ended) else None,
+                bytes=frames.size,
+            )
         )
         batch = Batch(frames, transactions, relations, rare.messages, self._plan.pass_number, self._plan.captured_at)
         return batch.to_arrow(rows, tuples, images)
@@ -207,22 +221,16 @@ class Decoder:
 
     def _descriptions(self, changes: Rows) -> Rows:
         """A row for each version that bronze does not know, at the first change that needs it."""
-        versions = self._book.relations.versions
+        relations = self._book.relations
+        used = np.bincount(changes.relation, minlength=len(relations.descriptions))
         rows: list[tuple[int, ...]] = []
-        for index in self._pending():
-            first = int(np.argmax(changes.relation == index)) if len(changes) else 0
-            if len(changes) and changes.relation[first] == index:
-                self._announced.add(int(versions[index]))
+        for index in np.flatnonzero(used).tolist():
+            version = int(relations.versions[index])
+            if version not in self._announced:
+                self._announced.add(version)
+                first = first_true(changes.relation == index)
                 rows.append((int(changes.frame[first]), DESCRIPTION, 0, int(changes.seq[first]), index, NONE))
         return Rows.of(sorted(rows))
-
-    def _pending(self) -> list[int]:
-        relations = self._book.relations
-        return [
-            index
-            for index, found in enumerate(relations.descriptions)
-            if found is not None and found.version not in self._announced
-        ]
 
 
 def _weigh(types: Octets, rare: RareMessages) -> tuple[Int64s, Bools]:
