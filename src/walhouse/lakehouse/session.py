@@ -57,7 +57,8 @@ def local_session(*, memory: str = "2g", quick: bool = True) -> SparkSession:
     cores = os.cpu_count() or 2
     options = ["-XX:+UseSerialGC", "-Duser.timezone=UTC"] if quick else ["-XX:+UseParallelGC", "-Duser.timezone=UTC"]
     if quick:
-        options.append("-XX:TieredStopAtLevel=1")
+        # With the first tier alone the code cache is 48 MiB, which Spark's generated code fills; then all is interpreted.
+        options += ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m"]
     builder = SparkSession.builder.master(f"local[{cores}]").appName("walhouse")
     settings = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
