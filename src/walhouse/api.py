@@ -13,20 +13,16 @@ Invariant: everything that writes to the lake does so inside the lake's write lo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from walhouse import __version__
 from walhouse.bronze.capture import Capture, CaptureStep
-from walhouse.bronze.progress import Progress
 from walhouse.bronze.settings import CaptureSettings
 from walhouse.bronze.table import ensure_bronze, new_generation
-from walhouse.changes.epoch import AppliedTable
 from walhouse.changes.epochs import EpochLedger, Layer
 from walhouse.changes.layer import LayerRun, LayerTarget
 from walhouse.changes.relations import RelationCatalog
@@ -37,8 +33,6 @@ from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout
 from walhouse.lakehouse.lock import write_lock
 from walhouse.lakehouse.session import get_session
 from walhouse.lakehouse.tables import register_tables, table_exists
-from walhouse.lsn import Lsn
-from walhouse.names import TableName
 from walhouse.ops.reporting import Reporter, Silent
 from walhouse.ops.retry import retry_for
 from walhouse.ops.status import Status, read_status
@@ -53,8 +47,15 @@ from walhouse.silver.events import events
 from walhouse.silver.settings import EventsSettings, SilverSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import TracebackType
+
     from pyspark.sql import DataFrame, SparkSession
 
+    from walhouse.bronze.progress import Progress
+    from walhouse.changes.epoch import AppliedTable
+    from walhouse.lsn import Lsn
+    from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
 
 IDLE_SECONDS = 1.0
@@ -302,7 +303,9 @@ class Walhouse:
 
         def run(layer: Layer) -> int:
             def report(table: TableName, done: AppliedTable) -> None:
-                reporter.update(layer.value, rows=sum(done.counts.values()), detail=str(table), lsn=to_lsn, target=to_lsn)
+                reporter.update(
+                    layer.value, rows=sum(done.counts.values()), detail=str(table), lsn=to_lsn, target=to_lsn
+                )
 
             return self._layers[layer].run(to_pass, to_lsn, report)
 

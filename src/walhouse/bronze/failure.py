@@ -7,13 +7,15 @@ text of a task's exception, so the error travels in it as one line of JSON; it n
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 
 from walhouse import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MARK: Final = "walhouse-error "
 

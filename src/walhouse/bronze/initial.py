@@ -17,7 +17,6 @@ from walhouse.bronze.append import append
 from walhouse.bronze.progress import Progress
 from walhouse.bronze.source import SnapshotPlan, load
 from walhouse.config.connector import SnapshotMode
-from walhouse.lsn import Lsn
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.publication import ensure_publication, read_publication
 from walhouse.postgres.slot import create_slot, created_slot, find_slot, require_usable
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from walhouse.bronze.settings import CaptureSettings
     from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.lsn import Lsn
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.identity import SourceIdentity
@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 class InitialPass:
     """Begins capture in an empty bronze."""
 
-    def __init__(
-        self, spark: SparkSession, layout: LakeLayout, settings: CaptureSettings, conn: Connection
-    ) -> None:
+    def __init__(self, spark: SparkSession, layout: LakeLayout, settings: CaptureSettings, conn: Connection) -> None:
         self._spark = spark
         self._layout = layout
         self._settings = settings

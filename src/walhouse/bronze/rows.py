@@ -5,20 +5,24 @@ Invariant: every batch has exactly the schema ``ROW``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from walhouse.bronze.progress import Progress
-from walhouse.lsn import Lsn
-from walhouse.pgoutput.relation import RelationDescription
 from walhouse.pgoutput.row import MICROS, ROW, SNAPSHOT_SEQ, Kind, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from walhouse.bronze.progress import Progress
+    from walhouse.lsn import Lsn
+    from walhouse.pgoutput.relation import RelationDescription
 
 
 def batch(length: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
     """A batch of ROW with these columns and NULL in all others."""
-    arrays = [columns.get(field.name, None) for field in ROW]
+    arrays = [columns.get(field.name) for field in ROW]
     filled = [
         pa.nulls(length, field.type) if array is None else array for field, array in zip(ROW, arrays, strict=True)
     ]

@@ -6,10 +6,12 @@ Invariant: a plain value that can be pickled and printed; the secret within ``co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from walhouse.config.connection import ConnectionSettings
-from walhouse.config.connector import AutocreateMode, SnapshotMode
-from walhouse.config.filters import NameFilter, TableFilter
+if TYPE_CHECKING:
+    from walhouse.config.connection import ConnectionSettings
+    from walhouse.config.connector import AutocreateMode, SnapshotMode
+    from walhouse.config.filters import NameFilter, TableFilter
 
 
 @dataclass(frozen=True, slots=True)

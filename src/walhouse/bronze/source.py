@@ -7,32 +7,34 @@ so that neither a query plan nor a log can show it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
 
 from walhouse.bronze.failure import in_task
-from walhouse.bronze.progress import Progress
 from walhouse.bronze.rows import progress_row, relation_rows, snapshot_rows
 from walhouse.bronze.table import COLUMNS
-from walhouse.config.connection import ConnectionSettings
-from walhouse.config.filters import NameFilter
-from walhouse.lsn import Lsn
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan, TableSelection
 from walhouse.pgoutput.frames import frames_from_copy
-from walhouse.pgoutput.relation import RelationDescription
-from walhouse.pgoutput.tuples import copy_rows_to_texts
 from walhouse.pgoutput.row import MESSAGE_SEQ
+from walhouse.pgoutput.tuples import copy_rows_to_texts
 from walhouse.postgres.peek import peek_blocks
 from walhouse.postgres.snapshot import Chunk, chunk_blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from walhouse.bronze.progress import Progress
+    from walhouse.config.connection import ConnectionSettings
+    from walhouse.config.filters import NameFilter
+    from walhouse.lsn import Lsn
+    from walhouse.pgoutput.relation import RelationDescription
 
 
 @dataclass(frozen=True)
@@ -107,9 +109,7 @@ class SnapshotPlan:
     def _chunk(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         relation = next(each for each in self.relations if each.name == chunk.table)
         rows = 0
-        for blocks in chunk_blocks(
-            self.settings, self.exported, relation, chunk
-        ):
+        for blocks in chunk_blocks(self.settings, self.exported, relation, chunk, expressions=self.expressions):
             values = copy_rows_to_texts(blocks, len(relation.columns))
             yield snapshot_rows(
                 values,
@@ -136,7 +136,9 @@ def _lone_messages(rows: pa.RecordBatch, end: Lsn) -> list[int]:
 def _without_unwanted_messages(rows: pa.RecordBatch, wanted: NameFilter) -> pa.RecordBatch:
     """Without the messages whose prefix the configuration leaves out. A batch has few prefixes, if any."""
     prefixes = pc.struct_field(rows["message"], "prefix")
-    unwanted = [prefix for prefix in pc.unique(prefixes).to_pylist() if prefix is not None and not wanted.matches(prefix)]
+    unwanted = [
+        prefix for prefix in pc.unique(prefixes).to_pylist() if prefix is not None and not wanted.matches(prefix)
+    ]
     if not unwanted:
         return rows
     keep = pc.invert(pc.is_in(prefixes, pa.array(unwanted, pa.string())))

@@ -5,15 +5,16 @@ Invariant: a position is never used without the relation version that it belongs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
-from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
-
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column
+
+    from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
 
 Image = Literal["before", "after"]
 

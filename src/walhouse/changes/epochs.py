@@ -6,7 +6,6 @@ will change, and is applied in order; one that was not finished is applied again
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -21,6 +20,8 @@ from walhouse.lsn import Lsn
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from pyspark.sql import SparkSession
 
     from walhouse.lakehouse.layout import LakeLayout
@@ -123,7 +124,9 @@ class EpochLedger:
             .agg(F.max_by("version", "epoch").alias("version"))
         )
         wanted = set(tables)
-        found = {TableName(row["schema_name"], row["table_name"]): int(row["version"]) for row in rows.toLocalIterator()}
+        found = {
+            TableName(row["schema_name"], row["table_name"]): int(row["version"]) for row in rows.toLocalIterator()
+        }
         return {table: version for table, version in found.items() if table in wanted}
 
     def _append(

@@ -6,7 +6,6 @@ crash between any two of these is repaired by running again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -15,7 +14,6 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 
 from walhouse.changes.epoch import AppliedTable, EpochRange, TableEpoch
 from walhouse.changes.epochs import EpochLedger, PlannedEpoch
-from walhouse.changes.relations import RelationCatalog
 from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.lakehouse.tables import current_version, table_exists
 from walhouse.lsn import Lsn
@@ -23,8 +21,11 @@ from walhouse.names import LakeTable, TableName
 from walhouse.pgoutput.row import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
+    from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
 
 MESSAGES: Final = TableName("", "message")

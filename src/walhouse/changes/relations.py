@@ -5,20 +5,21 @@ Invariant: what silver and gold know of a table comes from bronze's relation row
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.errors import LakeError
-from walhouse.names import TableName
 from walhouse.pgoutput.relation import RelationDescription
 from walhouse.pgoutput.row import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import SparkSession
 
     from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.names import TableName
 
 
 class RelationCatalog:
@@ -36,7 +37,9 @@ class RelationCatalog:
             return
         rows = (
             self._spark.table(str(self._layout.bronze))
-            .where((F.col("kind") == Kind.RELATION.value) & (F.col("pass") > self._read_to) & (F.col("pass") <= to_pass))
+            .where(
+                (F.col("kind") == Kind.RELATION.value) & (F.col("pass") > self._read_to) & (F.col("pass") <= to_pass)
+            )
             .select("pass", "relation_version", "relation")
             .orderBy("pass")
         )

@@ -42,9 +42,7 @@ RESOLVED = (
 
 def bronze_range(spark: SparkSession, layout: LakeLayout, epoch: EpochRange) -> DataFrame:
     """Bronze's rows of the epoch's passes."""
-    return spark.table(str(layout.bronze)).where(
-        (F.col("pass") > epoch.after_pass) & (F.col("pass") <= epoch.to_pass)
-    )
+    return spark.table(str(layout.bronze)).where((F.col("pass") > epoch.after_pass) & (F.col("pass") <= epoch.to_pass))
 
 
 def resolve(bronze: DataFrame, table: TableName) -> DataFrame:

@@ -5,12 +5,15 @@ Invariant: two source tables never share a lake table (``require_distinct``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from walhouse.errors import NameCollisionError
 from walhouse.names import LakeTable, TableName, lake_identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
 
 LOCAL_CATALOG = "spark_catalog"
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from walhouse.errors import LakeLockedError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from walhouse.lakehouse.layout import LakeLayout
 
 LOCK_FILE = ".walhouse.lock"

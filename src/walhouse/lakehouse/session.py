@@ -81,8 +81,7 @@ def local_session(*, memory: str = "2g", quick: bool = True) -> SparkSession:
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    return session
+    return builder.getOrCreate()
 
 
 def _delta_jars() -> dict[str, str]:

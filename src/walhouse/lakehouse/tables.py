@@ -6,7 +6,6 @@ the next process, since the local catalog lives in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
@@ -15,6 +14,8 @@ from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout
 from walhouse.names import LakeTable, quote, string_literal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
 MERGE_PROPERTIES = {

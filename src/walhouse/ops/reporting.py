@@ -5,9 +5,10 @@ Invariant: identifiers, counts and positions only; never a value of a row.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from walhouse.lsn import Lsn
+if TYPE_CHECKING:
+    from walhouse.lsn import Lsn
 
 
 class Reporter(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, LiteralString, cast
 
 import psycopg
 from psycopg import sql
@@ -21,7 +21,7 @@ from walhouse.postgres.copy_out import copied_blocks
 from walhouse.postgres.visibility import Visibility
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from walhouse.config.connection import ConnectionSettings
     from walhouse.pgoutput.relation import RelationDescription
@@ -148,13 +148,18 @@ def plan_chunks(
 
 
 def chunk_blocks(
-    settings: ConnectionSettings, snapshot_name: str, relation: RelationDescription, chunk: Chunk
+    settings: ConnectionSettings,
+    snapshot_name: str,
+    relation: RelationDescription,
+    chunk: Chunk,
+    *,
+    expressions: Sequence[str] | None = None,
 ) -> Iterator[list[bytes]]:
     """The blocks of a binary COPY of the chunk's rows, one a row: the kept columns, by position, all as text or NULL.
 
-    Header and trailer of the COPY are among them. Raises SnapshotLostError, LockTimeoutError, PrivilegeError.
+    ``expressions``: SQL to read in place of each column (a proof asks for the bits of a float). Header and trailer of the COPY are among them. Raises SnapshotLostError, LockTimeoutError, PrivilegeError.
     """
-    statement = _copy(relation, chunk)
+    statement = _copy(relation, chunk, expressions)
     with (
         imported_snapshot(settings, snapshot_name) as connection,
         _waiting_for(connection, settings, chunk.table),
@@ -162,10 +167,15 @@ def chunk_blocks(
         yield from copied_blocks(connection, statement)
 
 
-def _copy(relation: RelationDescription, chunk: Chunk) -> sql.Composed:
+def _copy(relation: RelationDescription, chunk: Chunk, expressions: Sequence[str] | None) -> sql.Composed:
     """``num_nulls`` and not IS NULL: a composite value of NULLs only is not NULL, though IS NULL says it is."""
     value = sql.SQL("CASE WHEN num_nulls({column}) = 0 THEN format('%s', {column}) END")
-    columns = sql.SQL(", ").join(value.format(column=sql.Identifier(name)) for name in relation.column_names)
+    read = (
+        [sql.Identifier(name) for name in relation.column_names]
+        if expressions is None
+        else [sql.SQL("({})").format(sql.SQL(cast("LiteralString", expression))) for expression in expressions]
+    )
+    columns = sql.SQL(", ").join(value.format(column=column) for column in read)
     conditions: list[sql.Composable] = [sql.SQL("ctid >= {}::tid").format(sql.Literal(f"({chunk.first_page},0)"))]
     if chunk.end_page is not None:
         conditions.append(sql.SQL("ctid < {}::tid").format(sql.Literal(f"({chunk.end_page},0)")))

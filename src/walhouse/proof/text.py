@@ -112,8 +112,8 @@ def _utc_text(value: Column) -> Column:
 def _bits(value: Column, form: _Ieee) -> Column:
     """The bits of an IEEE number, as hexadecimal text.
 
-    Every step is exact: it handles powers of two, and whole numbers below 2^53. For subnormal numbers the exponent stays
-    at its least and the fraction has no leading one; since the exponent counts from there, both cases are one sum.
+    Every step is exact: it handles powers of two, and whole numbers below 2^53. For subnormal numbers the exponent
+    stays at its least and the fraction has no leading one; since the exponent counts from there, both are one sum.
     """
     number = F.abs(value.cast("double"))
     guess = F.floor(F.log2(number)).cast("double")

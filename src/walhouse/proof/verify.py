@@ -7,23 +7,209 @@ before it is visible) are found in bronze, and the keys that they touched are co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
-from walhouse.lakehouse.tables import create_table, table_exists
-from walhouse.lsn import Lsn
-from walhouse.names import TableName
+from walhouse.bronze.failure import on_driver
+from walhouse.bronze.initial import group_chunks
+from walhouse.bronze.source import SnapshotPlan, load
+from walhouse.changes.epoch import EpochRange
+from walhouse.changes.resolve import bronze_range, resolve
+from walhouse.gold.key import gold_key
+from walhouse.lakehouse.tables import at_version, create_table, table_exists
+from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.connection import connect
+from walhouse.postgres.exported import OwnSnapshot, exported_snapshot
+from walhouse.postgres.snapshot import locked_tables, plan_chunks
+from walhouse.proof.compare import Comparison, compare
+from walhouse.proof.invisible import expected_overrides
+from walhouse.proof.text import source_expressions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Sequence
 
-    from walhouse.bronze.capture import Capture
+    from pyspark.sql import DataFrame, SparkSession
+
+    from walhouse.bronze.capture import Capture, CaptureStep
     from walhouse.bronze.settings import CaptureSettings
+    from walhouse.changes.epoch import AppliedTable
     from walhouse.changes.layer import LayerRun
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.lsn import Lsn
+    from walhouse.names import TableName
     from walhouse.ops.reporting import Reporter
+    from walhouse.pgoutput.relation import RelationDescription
+    from walhouse.postgres.connection import Connection
+
+PROOFS: Final = StructType(
+    [
+        StructField("schema_name", StringType(), metadata={"comment": "Source table"}),
+        StructField("table_name", StringType(), metadata={"comment": "Source table"}),
+        StructField("lsn", LongType(), metadata={"comment": "Both sides are as of this LSN"}),
+        StructField("source_rows", LongType(), metadata={"comment": "Rows of the source"}),
+        StructField("gold_rows", LongType(), metadata={"comment": "Rows of gold"}),
+        StructField("differing", LongType(), metadata={"comment": "Keys that differ"}),
+        StructField("equal", BooleanType(), metadata={"comment": "Whether every row is equal"}),
+        StructField("at", TimestampType(), metadata={"comment": "When it was compared"}),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What comparing one table gave. ``comparison`` has the differing keys, up to the limit, with both rows."""
+
+    table: TableName
+    lsn: Lsn
+    comparison: Comparison
+
+    @property
+    def source_rows(self) -> int:
+        """Rows of the source."""
+        return self.comparison.source_rows
+
+    @property
+    def gold_rows(self) -> int:
+        """Rows of gold."""
+        return self.comparison.gold_rows
+
+    @property
+    def equal(self) -> bool:
+        """Whether every row is equal."""
+        return self.comparison.equal
+
+
+class Verification:
+    """Compares gold with the source. Create it inside the lake's write lock."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        layout: LakeLayout,
+        settings: CaptureSettings,
+        relations: RelationCatalog,
+        capture: Capture,
+        gold: LayerRun,
+        conn: Connection,
+    ) -> None:
+        self._spark = spark
+        self._layout = layout
+        self._settings = settings
+        self._relations = relations
+        self._capture = capture
+        self._gold = gold
+        self._conn = conn
+
+    def run(self, tables: Sequence[TableName] | None, reporter: Reporter, limit: int) -> list[Proof]:
+        """Prove these tables, or all captured ones. The result is also written to ``ops.proofs``."""
+        catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
+        relations = sorted(
+            (relation for relation in catalog.values() if tables is None or relation.name in tables),
+            key=lambda relation: relation.name,
+        )
+        with (
+            locked_tables(self._settings.connection, [relation.name for relation in relations]),
+            exported_snapshot(self._settings.connection) as snapshot,
+        ):
+            epoch = self._bring_to(snapshot.insert_lsn.page_aligned(), reporter)
+            proofs = []
+            for relation in relations:
+                proofs.append(self._prove(relation, snapshot, epoch, limit))
+                reporter.update(
+                    "verify",
+                    rows=proofs[-1].source_rows,
+                    detail=str(relation.name),
+                    lsn=epoch.to_lsn,
+                    target=epoch.to_lsn,
+                )
+        self._record(proofs)
+        return proofs
+
+    def _bring_to(self, lsn: Lsn, reporter: Reporter) -> EpochRange:
+        """Make ``lsn`` the end of a pass, and gold complete up to it."""
+
+        def captured(step: CaptureStep) -> None:
+            reporter.update("capture", rows=step.rows, lsn=step.progress.captured_to, target=lsn)
+
+        def applied(table: TableName, done: AppliedTable) -> None:
+            reporter.update("gold", rows=sum(done.counts.values()), detail=str(table), lsn=lsn, target=lsn)
+
+        progress = self._capture.run(lsn, captured)
+        self._gold.run(progress.pass_number, progress.captured_to, applied)
+        return EpochRange(0, 0, progress.pass_number, progress.captured_to)
+
+    def _prove(self, relation: RelationDescription, snapshot: OwnSnapshot, epoch: EpochRange, limit: int) -> Proof:
+        with connect(self._settings.connection) as planning:
+            chunks = plan_chunks(
+                planning, relation, self._settings.snapshot_chunk_pages, publication=self._settings.publication
+            )
+        plan = SnapshotPlan(
+            settings=self._settings.connection,
+            exported=snapshot.name,
+            groups=group_chunks(chunks, self._settings.snapshot_chunk_pages),
+            relations=(relation,),
+            snapshot_id="proof",
+            visibility=str(snapshot.visibility),
+            at=snapshot.insert_lsn,
+            pass_number=0,
+            captured_at=time.time_ns() // 1000,
+            progress=None,
+            expressions=tuple(source_expressions(relation)),
+        )
+        source = load(self._spark, plan).selectExpr("after AS values")
+        with on_driver():
+            comparison = compare(
+                source,
+                self._gold_rows(relation.name, epoch),
+                relation,
+                gold_key(relation),
+                limit=limit,
+                expected_overrides=self._overrides(source, relation, snapshot, epoch),
+            )
+        return Proof(relation.name, epoch.to_lsn, comparison)
+
+    def _overrides(
+        self, source: DataFrame, relation: RelationDescription, snapshot: OwnSnapshot, epoch: EpochRange
+    ) -> DataFrame | None:
+        """What gold must hold where transactions that the snapshot does not see have been applied to it."""
+        changes = resolve(bronze_range(self._spark, self._layout, epoch), relation.name)
+        others = [known for known in self._relations.by_table().get(relation.name, ()) if known != relation]
+        return expected_overrides(source, changes, (*others, relation), snapshot.visibility, snapshot.insert_lsn)
+
+    def _gold_rows(self, table: TableName, epoch: EpochRange) -> DataFrame:
+        name = self._layout.gold(table)
+        version = self._gold.ledger.versions([table], epoch.to_pass)[table]
+        return at_version(self._spark, name, version)
+
+    def _record(self, proofs: Sequence[Proof]) -> None:
+        table = self._layout.ops("proofs")
+        if not table_exists(self._spark, table):
+            create_table(
+                self._spark,
+                self._layout,
+                table,
+                PROOFS,
+                comment="Comparisons of gold with the source",
+                properties={"delta.appendOnly": "true"},
+            )
+        now = datetime.now(UTC)
+        rows = [
+            (
+                *proof.table,
+                int(proof.lsn),
+                proof.source_rows,
+                proof.gold_rows,
+                proof.comparison.differing,
+                proof.equal,
+                now,
+            )
+            for proof in proofs
+        ]
+        if rows:
+            frame = self._spark.createDataFrame(rows, PROOFS).coalesce(1)
+            frame.write.format("delta").mode("append").saveAsTable(str(table))

@@ -27,11 +27,33 @@ class SilverColumn(NamedTuple):
     field: str
     column: ColumnDescription
     type: SilverType
+    slot: int
+    """Where its texts are, see ``walhouse.silver.texts``."""
 
     @property
     def required(self) -> bool:
         """NOT NULL on the source, as far as the catalog knows."""
         return self.column.nullable is False
+
+    @property
+    def toastable(self) -> bool:
+        """Whether its value can be missing from a new row because it did not change."""
+        return self.type.toastable
+
+    @property
+    def before(self) -> str:
+        """Column of the old tuple's text."""
+        return f"before_{self.slot}"
+
+    @property
+    def sent(self) -> str:
+        """Column of the new row's text, as it was sent."""
+        return f"sent_{self.slot}" if self.toastable else self.after
+
+    @property
+    def after(self) -> str:
+        """Column of the new row's text, as far as anybody knows it."""
+        return f"after_{self.slot}"
 
     @property
     def comment(self) -> str:
@@ -45,7 +67,10 @@ def silver_columns(
     """All columns of these versions. ``fields``: the fields that columns have already."""
     columns = latest_columns(relations)
     names = name_fields(columns, fields or {})
-    return tuple(SilverColumn(name, names[name], column, silver_type(column)) for name, column in columns.items())
+    return tuple(
+        SilverColumn(name, names[name], column, silver_type(column), slot)
+        for slot, (name, column) in enumerate(columns.items())
+    )
 
 
 def name_fields(columns: Iterable[str], given: Mapping[str, str]) -> dict[str, str]:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
-
+from walhouse.names import string_literal
 from walhouse.pgoutput.row import Op
 from walhouse.silver.columns import fields_of, silver_columns
-from walhouse.silver.images import Images, no_names
-from walhouse.silver.keys import NEW_KEY, OLD_KEY, key_changed, key_columns
-from walhouse.silver.silver_type import null
-from walhouse.silver.source import source, times
+from walhouse.silver.images import NO_NAMES, Images, null
+from walhouse.silver.keys import NEW_KEY, OLD_KEY, key_changed
+from walhouse.silver.source import CAPTURE_TIMES, source
 from walhouse.silver.table import HEADERS, TRANSACTION, struct_of
+from walhouse.silver.texts import with_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +26,9 @@ if TYPE_CHECKING:
 
     from walhouse.names import TableName
     from walhouse.pgoutput.relation import RelationDescription
-    from walhouse.silver.columns import SilverColumn
     from walhouse.silver.settings import SilverSettings
+
+_IS_DELETE = f"event = '{Op.DELETE.value}'"
 
 
 def envelope(
@@ -45,49 +45,41 @@ def envelope(
     columns = silver_columns(relations, fields_of(struct_of(target, "after")))
     images = Images(relations, columns, settings)
     before, after, key = (struct_of(target, name) for name in ("before", "after", "key"))
-    is_delete = F.col("event") == Op.DELETE.value
+    texts = with_texts(changes.where("NOT superseded"), columns, relations)
     # two projections, so that the second looks at the first one's values and does not compute them again
-    built = _events(changes, relations, columns).select(
+    built = _events(texts, key_changed(relations, columns)).selectExpr(
         "*",
-        F.when(is_delete, images.key("before", key)).otherwise(images.key("after", key)).alias("new_key"),
-        F.when(~F.col("moved") | is_delete, images.before(before)).alias("new_before"),
-        F.when(~is_delete, images.after(after)).alias("new_after"),
+        f"CASE WHEN {_IS_DELETE} THEN {images.key('before', key)} ELSE {images.key('after', key)} END AS new_key",
+        f"CASE WHEN NOT moved OR {_IS_DELETE} THEN {images.before(before)} END AS new_before",
+        f"CASE WHEN NOT {_IS_DELETE} THEN {images.after(after)} END AS new_after",
     )
-    millis, micros, nanos = times(F.col("captured_at"))
-    return built.select(
-        F.col("new_key").alias("key"),
-        F.col("new_before").alias("before"),
-        F.col("new_after").alias("after"),
-        source(settings, table).alias("source"),
-        F.col("event").alias("op"),
-        millis.alias("ts_ms"),
-        micros.alias("ts_us"),
-        nanos.alias("ts_ns"),
-        null(TRANSACTION).alias("transaction"),
-        F.when(
-            F.col("moved"),
-            F.when(is_delete, F.create_map(F.lit(NEW_KEY), images.key_json("after"))).otherwise(
-                F.create_map(F.lit(OLD_KEY), images.key_json("before"))
-            ),
-        )
-        .otherwise(null(HEADERS))
-        .alias("headers"),
+    new_key_header = f"map({string_literal(NEW_KEY)}, {images.key_json('after')})"
+    old_key_header = f"map({string_literal(OLD_KEY)}, {images.key_json('before')})"
+    return built.selectExpr(
+        "new_key AS key",
+        "new_before AS before",
+        "new_after AS after",
+        f"{source(settings, table)} AS source",
+        "event AS op",
+        *CAPTURE_TIMES,
+        f"{null(TRANSACTION)} AS transaction",
+        f"CASE WHEN NOT moved THEN {null(HEADERS)}"
+        f" WHEN {_IS_DELETE} THEN {new_key_header} ELSE {old_key_header} END AS headers",
         "commit_lsn",
         "seq",
         "xid",
         "relation_version",
-        F.when(is_delete, no_names()).otherwise(images.unavailable()).alias("unavailable"),
+        f"CASE WHEN {_IS_DELETE} THEN {NO_NAMES} ELSE {images.unavailable()} END AS unavailable",
         "before_kind",
-        images.unconverted(F.col("new_before"), F.col("new_after")).alias("unconverted"),
+        f"{images.unconverted('new_before', 'new_after')} AS unconverted",
     )
 
 
-def _events(changes: DataFrame, relations: Sequence[RelationDescription], columns: Sequence[SilverColumn]) -> DataFrame:
+def _events(texts: DataFrame, moved: str) -> DataFrame:
     """One row per event, with its ``event`` (op) and ``moved``: whether it is half of a key change."""
-    visible = changes.where(~F.col("superseded"))
-    if not any(key_columns(relation) for relation in relations):
-        return visible.select("*", F.col("op").alias("event"), F.lit(False).alias("moved"))  # noqa: FBT003  (a literal)
-    halves = F.array(F.lit(Op.DELETE.value), F.lit(Op.CREATE.value))
-    return visible.withColumn("moved", key_changed(relations, columns)).withColumn(
-        "event", F.explode(F.when(F.col("moved"), halves).otherwise(F.array("op")))
+    if moved == "false":
+        return texts.selectExpr("*", "op AS event", "false AS moved")
+    halves = f"array('{Op.DELETE.value}', '{Op.CREATE.value}')"
+    return texts.selectExpr("*", f"{moved} AS moved").selectExpr(
+        "*", f"explode(CASE WHEN moved THEN {halves} ELSE array(op) END) AS event"
     )

@@ -18,9 +18,9 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 from walhouse.lakehouse.tables import table_exists
 from walhouse.pgoutput.row import Op
 from walhouse.silver.columns import fields_of
-from walhouse.silver.images import WITH_NULLS
-from walhouse.silver.keys import key_columns, of_versions
+from walhouse.silver.keys import key_columns
 from walhouse.silver.table import struct_of
+from walhouse.silver.texts import of_versions
 from walhouse.silver.topics import message_topic, table_topic
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 _ENVELOPE: Final = ("source", "transaction", "op", "ts_ms", "ts_us", "ts_ns")
 _NULL: Final = "null"
+
+_WITH_NULLS: Final = {"ignoreNullFields": "false"}
+"""The JSON converter prints every field."""
 
 
 def events(
@@ -110,8 +113,8 @@ def _table_lines(
 
 
 def _message_lines(rows: DataFrame, settings: EventsSettings) -> DataFrame:
-    key = F.to_json(F.struct(F.col("message.prefix").alias("prefix")), WITH_NULLS)
-    value = F.to_json(F.struct("op", "ts_ms", "source", "transaction", "message"), WITH_NULLS)
+    key = F.to_json(F.struct(F.col("message.prefix").alias("prefix")), _WITH_NULLS)
+    value = F.to_json(F.struct("op", "ts_ms", "source", "transaction", "message"), _WITH_NULLS)
     line = _line(message_topic(settings), key, value, settings)
     return rows.select("commit_lsn", "seq", F.lit(0).alias("place"), line.alias("line"))
 
@@ -124,18 +127,18 @@ def _by_version(relations: Sequence[RelationDescription], text: Callable[[Relati
     *older, current = alike.values()
     value = text(current[-1])
     for versions in older:
-        value = F.when(of_versions(versions), text(versions[-1])).otherwise(value)
+        value = F.when(F.expr(of_versions(versions)), text(versions[-1])).otherwise(value)
     return value
 
 
 def _value(relation: RelationDescription, fields: Mapping[str, str]) -> Column:
     images = [_named(image, relation.column_names, fields).alias(image) for image in ("before", "after")]
-    return F.to_json(F.struct(*images, *_ENVELOPE), WITH_NULLS)
+    return F.to_json(F.struct(*images, *_ENVELOPE), _WITH_NULLS)
 
 
 def _key(relation: RelationDescription, fields: Mapping[str, str]) -> Column:
     names = key_columns(relation)
-    return F.to_json(_named("key", names, fields), WITH_NULLS) if names else F.lit(_NULL)
+    return F.to_json(_named("key", names, fields), _WITH_NULLS) if names else F.lit(_NULL)
 
 
 def _named(image: str, names: Sequence[str], fields: Mapping[str, str]) -> Column:

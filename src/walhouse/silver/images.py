@@ -1,4 +1,4 @@
-"""The structs of an event: key, before and after, from bronze's positional texts.
+"""The structs of an event as SQL over the texts: key, before and after, and what is out of band about them.
 
 Invariant: what was not sent is either found in the old tuple, or shown as unavailable, both in the field (as Debezium
 does) and out of band; what Debezium makes up (fallbacks) is made up only where PostgreSQL sent nothing.
@@ -7,35 +7,28 @@ Source: Debezium documentation, PostgreSQL connector, "Toasted values", "Replica
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
-from pyspark.sql.types import MapType, StringType, StructField, StructType
-
-from walhouse.changes.columns import image_text, is_unchanged
+from walhouse.lakehouse.tables import sql_type
+from walhouse.names import quote, string_literal
 from walhouse.pgoutput.row import BeforeKind
-from walhouse.silver.keys import key_columns, of_versions, versions_by_key
-from walhouse.silver.silver_type import null
+from walhouse.silver.keys import versions_by_key
+from walhouse.silver.texts import is_lost, of_versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from pyspark.sql import Column
+    from pyspark.sql.types import DataType, StructType
 
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.silver.columns import SilverColumn
     from walhouse.silver.settings import SilverSettings
 
-WITH_NULLS = {"ignoreNullFields": "false"}
-"""The JSON converter prints every field."""
-
-NO_FIELDS = "_"
-"""The only field of the struct of a table that has no columns, or no key. Always NULL."""
+NO_NAMES: Final = "CAST(array() AS array<string>)"
 
 
 class Images:
-    """The expressions of one table, over resolved changes of these relation versions."""
+    """The expressions of one table, over changes with texts (``with_texts``) of these relation versions."""
 
     def __init__(
         self, relations: Sequence[RelationDescription], columns: Sequence[SilverColumn], settings: SilverSettings
@@ -45,116 +38,103 @@ class Images:
         self._by_name = {column.name: column for column in columns}
         self._settings = settings
 
-    def before(self, schema: StructType) -> Column:
+    def before(self, schema: StructType) -> str:
         """The old tuple. Required columns that a key-only tuple lacks hold their type's fallback."""
-        return self._image("before", schema, self._before_value)
+        return f"CASE WHEN before IS NOT NULL THEN {self._struct(schema, self._before_value)} END"
 
-    def after(self, schema: StructType) -> Column:
+    def after(self, schema: StructType) -> str:
         """The new row, with unchanged TOASTed values taken from the old tuple, else shown by the placeholder."""
-        return self._image("after", schema, self._after_value)
+        return f"CASE WHEN after IS NOT NULL THEN {self._struct(schema, self._after_value)} END"
 
-    def key(self, image: str, schema: StructType) -> Column:
+    def key(self, image: str, schema: StructType) -> str:
         """The key of the old tuple or of the new row; NULL for a version without a key, and without the image."""
-        key = null(schema)
-        for names, versions in versions_by_key(self._relations).items():
-            if names:
-                mine = of_versions(versions) if len(versions) < len(self._relations) else F.lit(True)  # noqa: FBT003
-                key = F.when(mine & F.col(image).isNotNull(), self._key(image, names, schema)).otherwise(key)
-        return key
 
-    def key_json(self, image: str) -> Column:
+        def key_of(names: Sequence[str]) -> str:
+            return self._struct(schema, lambda column: self._key_value(image, column, names))
+
+        return self._by_key(image, key_of, schema)
+
+    def key_json(self, image: str) -> str:
         """The key as Debezium's JSON converter prints it, fields in the key's order; NULL where ``key`` is."""
-        text = null(StringType())
-        for names, versions in versions_by_key(self._relations).items():
-            if names:
-                values = (self._key_value(image, self._by_name[name]).alias(name) for name in names)
-                text = F.when(of_versions(versions), F.to_json(F.struct(*values), WITH_NULLS)).otherwise(text)
-        return text
 
-    def unavailable(self) -> Column:
+        def json_of(names: Sequence[str]) -> str:
+            values = ((name, self._key_value(image, self._by_name[name], names)) for name in names)
+            return f"to_json({_named_struct(values)}, map('ignoreNullFields', 'false'))"
+
+        return self._by_key(image, json_of, None)
+
+    def unavailable(self) -> str:
         """Names of the columns whose value in ``after`` nobody has. Empty if there are none."""
         lost = [
-            F.when(self._lost(column), F.lit(column.name)) for column in self._by_name.values() if column.type.toastable
+            f"CASE WHEN {is_lost(column)} THEN {string_literal(column.name)} END"
+            for column in self._columns.values()
+            if column.toastable
         ]
-        if not lost:
-            return no_names()
-        return F.when(F.size("unchanged") > 0, F.array_compact(F.array(*lost))).otherwise(no_names())
+        return f"CASE WHEN size(unchanged) > 0 THEN array_compact(array({', '.join(lost)})) ELSE {NO_NAMES} END"
 
-    def unconverted(self, before: Column, after: Column) -> Column:
-        """``before.column`` and ``after.column`` with the texts that no rule takes; NULL if there are none."""
-        found: list[tuple[Column, Column]] = []
-        for image, struct, text_of in (("before", before, self._before_text), ("after", after, self._after_text)):
-            for column in self._by_name.values():
-                if not column.type.total:
-                    text = text_of(column)
-                    missed = struct.isNotNull() & text.isNotNull() & struct.getField(column.field).isNull()
-                    found.append((missed, F.struct(F.lit(f"{image}.{column.name}"), text)))
-        if not found:
-            return null(MapType(StringType(), StringType()))
-        some = reduce(lambda a, b: a | b, (missed for missed, _ in found))
-        entries = F.array_compact(F.array(*(F.when(missed, entry) for missed, entry in found)))
-        return F.when(some, F.map_from_entries(entries))
+    def unconverted(self, before: str, after: str) -> str:
+        """``before.column`` and ``after.column`` with the texts that no rule takes; NULL if there are none.
 
-    def _image(self, image: str, schema: StructType, value: Callable[[SilverColumn], Column]) -> Column:
-        values = [
-            (value(self._columns[field.name]) if field.name in self._columns else null(field.dataType)).alias(
-                field.name
-            )
-            for field in schema.fields
-        ]
-        return F.when(F.col(image).isNotNull(), F.struct(*values))
+        ``before`` and ``after`` are the columns that hold the structs.
+        """
+        missed: list[str] = []
+        entries: list[str] = []
+        for column in self._columns.values():
+            if column.type.total:
+                continue
+            for image, struct, text in (("before", before, column.before), ("after", after, column.after)):
+                miss = f"({struct} IS NOT NULL AND {text} IS NOT NULL AND {struct}.{quote(column.field)} IS NULL)"
+                name = string_literal(f"{image}.{column.name}")
+                missed.append(miss)
+                entries.append(f"CASE WHEN {miss} THEN struct({name}, {text}) END")
+        if not missed:
+            return "CAST(NULL AS map<string, string>)"
+        found = f"map_from_entries(array_compact(array({', '.join(entries)})))"
+        return f"CASE WHEN {' OR '.join(missed)} THEN {found} END"
 
-    def _key(self, image: str, names: Sequence[str], schema: StructType) -> Column:
-        def value(field: StructField) -> Column:
+    def _struct(self, schema: StructType, value: Callable[[SilverColumn], str | None]) -> str:
+        """All fields of the silver table's struct: NULL for a column that these relation versions do not have."""
+        fields = []
+        for field in schema.fields:
             column = self._columns.get(field.name)
-            return self._key_value(image, column) if column and column.name in names else null(field.dataType)
+            made = None if column is None else value(column)
+            fields.append((field.name, null(field.dataType) if made is None else made))
+        return _named_struct(fields)
 
-        return F.struct(*(value(field).alias(field.name) for field in schema.fields))
-
-    def _key_value(self, image: str, column: SilverColumn) -> Column:
-        value = column.type.convert(self._before_text(column) if image == "before" else self._after_text(column))
-        return F.coalesce(value, column.type.fallback()) if column.required else value
-
-    def _before_text(self, column: SilverColumn) -> Column:
-        return image_text("before", column.name, self._relations)
-
-    def _after_text(self, column: SilverColumn) -> Column:
-        own = image_text("after", column.name, self._relations)
-        if not column.type.toastable:
-            return own
-        return F.coalesce(own, F.when(is_unchanged(column.name), self._before_text(column)))
-
-    def _before_value(self, column: SilverColumn) -> Column:
-        text = self._before_text(column)
-        value = column.type.convert(text)
-        lacking = [
-            r for r in self._relations if column.name in r.column_names and column.name not in r.identity_columns
+    def _by_key(self, image: str, made: Callable[[Sequence[str]], str], schema: StructType | None) -> str:
+        branches = [
+            f"WHEN {of_versions(versions)} AND {image} IS NOT NULL THEN {made(names)}"
+            for names, versions in versions_by_key(self._relations).items()
+            if names
         ]
+        nothing = "CAST(NULL AS string)" if schema is None else null(schema)
+        return f"CASE {' '.join(branches)} ELSE {nothing} END" if branches else nothing
+
+    def _key_value(self, image: str, column: SilverColumn, key: Sequence[str]) -> str | None:
+        if column.name not in key:
+            return None
+        value = column.type.convert(column.before if image == "before" else column.after)
+        return f"coalesce({value}, {column.type.fallback})" if column.required else value
+
+    def _before_value(self, column: SilverColumn) -> str:
+        value = column.type.convert(column.before)
+        lacking = [r for r in self._relations if column.name in set(r.column_names) - set(r.identity_columns)]
         if not column.required or not lacking:
             return value
-        not_sent = (F.col("before_kind") == BeforeKind.KEY.value) & text.isNull() & of_versions(lacking)
-        return F.when(not_sent, column.type.fallback()).otherwise(value)
+        not_sent = f"before_kind = '{BeforeKind.KEY.value}' AND {column.before} IS NULL AND {of_versions(lacking)}"
+        return f"CASE WHEN {not_sent} THEN {column.type.fallback} ELSE {value} END"
 
-    def _after_value(self, column: SilverColumn) -> Column:
-        value = column.type.convert(self._after_text(column))
-        if not column.type.toastable or column.type.unavailable is None:
+    def _after_value(self, column: SilverColumn) -> str:
+        value = column.type.convert(column.after)
+        if not column.toastable or column.type.unavailable is None:
             return value
-        return F.when(self._lost(column), column.type.unavailable(self._settings)).otherwise(value)
-
-    def _lost(self, column: SilverColumn) -> Column:
-        return is_unchanged(column.name) & self._before_text(column).isNull()
+        return f"CASE WHEN {is_lost(column)} THEN {column.type.unavailable(self._settings)} ELSE {value} END"
 
 
-def no_names() -> Column:
-    """The value of ``unavailable`` where nothing is."""
-    return F.array().cast("array<string>")
+def null(kind: DataType) -> str:
+    """NULL of a type."""
+    return f"CAST(NULL AS {sql_type(kind)})"
 
 
-def no_fields() -> StructType:
-    """The struct of a table without columns or without a key."""
-    return StructType().add(NO_FIELDS, StringType())
-
-
-def key_names(relations: Sequence[RelationDescription]) -> tuple[str, ...]:
-    """All columns that are part of the key in one of these versions, the current key first and in its order."""
-    return tuple(dict.fromkeys(name for relation in reversed(relations) for name in key_columns(relation)))
+def _named_struct(values: Iterable[tuple[str, str | None]]) -> str:
+    return f"named_struct({', '.join(f'{string_literal(name)}, {value}' for name, value in values)})"

@@ -6,18 +6,13 @@ Source: Debezium documentation, PostgreSQL connector, "Primary key updates" and 
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
-
-from walhouse.changes.columns import image_text, is_unchanged
 from walhouse.pgoutput.row import BeforeKind, Op
+from walhouse.silver.texts import is_unchanged, of_versions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from pyspark.sql import Column
 
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.silver.columns import SilverColumn
@@ -42,6 +37,11 @@ def key_columns(relation: RelationDescription) -> tuple[str, ...]:
     return relation.unique_keys[0] if relation.unique_keys else ()
 
 
+def key_names(relations: Sequence[RelationDescription]) -> tuple[str, ...]:
+    """All columns that are part of the key in one of these versions, the current key first and in its order."""
+    return tuple(dict.fromkeys(name for relation in reversed(relations) for name in key_columns(relation)))
+
+
 def versions_by_key(relations: Sequence[RelationDescription]) -> dict[tuple[str, ...], list[RelationDescription]]:
     """The relation versions that have the same key."""
     groups: dict[tuple[str, ...], list[RelationDescription]] = {}
@@ -50,37 +50,34 @@ def versions_by_key(relations: Sequence[RelationDescription]) -> dict[tuple[str,
     return groups
 
 
-def of_versions(relations: Sequence[RelationDescription]) -> Column:
-    """True if the row is of one of these relation versions."""
-    return F.col("relation_version").isin([relation.version for relation in relations])
-
-
-def key_changed(relations: Sequence[RelationDescription], columns: Sequence[SilverColumn]) -> Column:
+def key_changed(relations: Sequence[RelationDescription], columns: Sequence[SilverColumn]) -> str:
     """True for an update whose old key is known and differs from the new one. Never NULL."""
     by_name = {column.name: column for column in columns}
-    changed = F.lit(False)  # noqa: FBT003  (a literal)
-    for key, versions in versions_by_key(relations).items():
-        sent = [(version, _old_key_sent(version, key)) for version in versions]
-        for kinds in {kinds for _, kinds in sent if kinds}:
-            mine = [version for version, theirs in sent if theirs == kinds]
-            differs = reduce(lambda a, b: a | b, (_differs(by_name[name], mine) for name in key))
-            changed = changed | (of_versions(mine) & F.col("before_kind").isin(list(kinds)) & differs)
-    return (F.col("op") == Op.UPDATE.value) & F.coalesce(changed, F.lit(False))  # noqa: FBT003  (a literal)
+    branches = [
+        f"WHEN {of_versions([version])} AND before_kind IN ({kinds})"
+        f" THEN {' OR '.join(_differs(by_name[name]) for name in key_columns(version))}"
+        for version in relations
+        if (kinds := _old_tuples_with_key(version))
+    ]
+    return f"op = '{Op.UPDATE.value}' AND CASE {' '.join(branches)} ELSE false END" if branches else "false"
 
 
-def _old_key_sent(relation: RelationDescription, key: tuple[str, ...]) -> tuple[str, ...]:
-    """The kinds of old tuples that hold the whole key."""
+def _old_tuples_with_key(relation: RelationDescription) -> str:
+    """The kinds of old tuples that hold the whole key, as SQL's list; empty if there is no key."""
+    key = key_columns(relation)
     if not key:
-        return ()
-    if set(key) <= set(relation.identity_columns):
-        return BeforeKind.KEY.value, BeforeKind.FULL.value
-    return (BeforeKind.FULL.value,)
+        return ""
+    in_identity = set(key) <= set(relation.identity_columns)
+    kinds = (BeforeKind.KEY, BeforeKind.FULL) if in_identity else (BeforeKind.FULL,)
+    return ", ".join(f"'{kind.value}'" for kind in kinds)
 
 
-def _differs(column: SilverColumn, relations: Sequence[RelationDescription]) -> Column:
+def _differs(column: SilverColumn) -> str:
     """The texts differ, and so do the values: 1.0 and 1.00 are one key."""
-    old, new = (image_text(image, column.name, relations) for image in ("before", "after"))
-    differs = ~old.eqNullSafe(new) & ~is_unchanged(column.name)
-    if column.type.total:
-        return differs
-    return differs & ~F.coalesce(column.type.convert(old) == column.type.convert(new), F.lit(False))  # noqa: FBT003
+    differs = f"NOT ({column.before} <=> {column.after})"
+    if column.toastable:
+        differs += f" AND NOT {is_unchanged(column)}"
+    if not column.type.total:
+        convert = column.type.convert
+        differs += f" AND NOT coalesce({convert(column.before)} = {convert(column.after)}, false)"
+    return f"({differs})"

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 from pyspark.sql.types import BinaryType, BooleanType, StringType, StructField, StructType
 
 from walhouse.lakehouse.tables import create_table
 from walhouse.names import TableName
-from walhouse.silver.silver_type import null
-from walhouse.silver.source import SOURCE, source, times
+from walhouse.silver.images import null
+from walhouse.silver.source import CAPTURE_TIMES, SOURCE, source
 from walhouse.silver.table import HEADERS, PROPERTIES, TRANSACTION, envelope_tail
 
 if TYPE_CHECKING:
@@ -47,20 +46,16 @@ def ensure_messages(spark: SparkSession, layout: LakeLayout) -> None:
 
 def message_events(messages: DataFrame, settings: SilverSettings) -> DataFrame:
     """The events of bronze's rows of kind message."""
-    millis, micros, nanos = times(F.col("captured_at"))
-    transactional = F.col("message.transactional")
-    in_transaction = messages.withColumn("xid", F.when(transactional, F.col("xid")))
-    return in_transaction.select(
-        F.struct("message.prefix", "message.content").alias("message"),
-        source(settings, NO_TABLE).alias("source"),
+    in_transaction = messages.selectExpr("* EXCEPT (xid)", "CASE WHEN message.transactional THEN xid END AS xid")
+    return in_transaction.selectExpr(
+        "named_struct('prefix', message.prefix, 'content', message.content) AS message",
+        f"{source(settings, NO_TABLE)} AS source",
         "op",
-        millis.alias("ts_ms"),
-        micros.alias("ts_us"),
-        nanos.alias("ts_ns"),
-        null(TRANSACTION).alias("transaction"),
-        null(HEADERS).alias("headers"),
+        *CAPTURE_TIMES,
+        f"{null(TRANSACTION)} AS transaction",
+        f"{null(HEADERS)} AS headers",
         "commit_lsn",
         "seq",
         "xid",
-        transactional.alias("transactional"),
+        "message.transactional AS transactional",
     )

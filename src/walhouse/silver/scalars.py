@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -20,11 +19,10 @@ from pyspark.sql.types import (
     StringType,
 )
 
+from walhouse.names import string_literal
 from walhouse.silver.silver_type import SilverType, when_like
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
-
     from walhouse.pgoutput.relation import ColumnDescription
     from walhouse.silver.settings import SilverSettings
 
@@ -34,15 +32,11 @@ _FLOAT = r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?|NaN|-?Infinity"
 
 def boolean(_: ColumnDescription) -> SilverType:
     """Printed as t or f by the type's output function."""
-
-    def convert(text: Column) -> Column:
-        return F.when(text == "t", F.lit(True)).when(text == "f", F.lit(False))  # noqa: FBT003  (a literal)
-
     return SilverType(
         BooleanType(),
         "boolean",
-        convert,
-        lambda: F.lit(False),  # noqa: FBT003  (a literal)
+        lambda text: f"CASE {text} WHEN 't' THEN true WHEN 'f' THEN false END",
+        "false",
         toastable=False,
     )
 
@@ -63,11 +57,12 @@ def int64(_: ColumnDescription) -> SilverType:
 
 
 def _integer(kind: DataType, literal: str) -> SilverType:
+    name = kind.simpleString()
     return SilverType(
         kind,
         literal,
-        lambda text: when_like(text, _INTEGER, text.try_cast(kind)),
-        lambda: F.lit(0).cast(kind),
+        lambda text: when_like(text, _INTEGER, f"try_cast({text} AS {name})"),
+        f"CAST(0 AS {name})",
         toastable=False,
     )
 
@@ -83,12 +78,15 @@ def float64(_: ColumnDescription) -> SilverType:
 
 
 def _float(kind: DataType, literal: str) -> SilverType:
-    def convert(text: Column) -> Column:
-        value = text.try_cast(kind)
-        overflown = (F.abs(value) == float("inf")) & ~text.endswith("Infinity")
-        return when_like(text, _FLOAT, F.when(~overflown, value))
+    name = kind.simpleString()
 
-    return SilverType(kind, literal, convert, lambda: F.lit(0).cast(kind), toastable=False)
+    def convert(text: str) -> str:
+        # a number too large for the type becomes infinite in a cast, and NULL by this
+        value = f"try_cast({text} AS {name})"
+        finite = f"abs({value}) <> {name}('Infinity') OR endswith({text}, 'Infinity')"
+        return when_like(text, _FLOAT, f"CASE WHEN {finite} THEN {value} END")
+
+    return SilverType(kind, literal, convert, f"CAST(0 AS {name})", toastable=False)
 
 
 def string(_: ColumnDescription) -> SilverType:
@@ -119,13 +117,12 @@ def enum(column: ColumnDescription) -> SilverType:
 
 def text_for_now(_: ColumnDescription) -> SilverType:
     """Any type without a rule yet: nothing is lost, but it is not yet what Debezium makes of it."""
-    return _text(semantic=None, version=None, note="text for now")
+    return _text(note="text for now")
 
 
 def _text(
     semantic: str | None = None,
     *,
-    version: int | None = 1,
     parameters: dict[str, str] | None = None,
     toastable: bool = True,
     note: str | None = None,
@@ -134,29 +131,25 @@ def _text(
         StringType(),
         "string",
         lambda text: text,
-        lambda: F.lit(""),
+        "''",
         semantic=semantic,
-        version=version if semantic else None,
+        version=1 if semantic else None,
         parameters=parameters or {},
-        unavailable=_placeholder_text,
+        unavailable=lambda settings: string_literal(settings.placeholder_text),
         toastable=toastable,
         total=True,
         note=note,
     )
 
 
-def _placeholder_text(settings: SilverSettings) -> Column:
-    return F.lit(settings.placeholder_text)
-
-
 def binary(_: ColumnDescription) -> SilverType:
     """bytea, printed with bytea_output = hex."""
 
-    def convert(text: Column) -> Column:
-        whole_bytes = text.startswith("\\x") & (F.length(text) % 2 == 0)
-        return F.when(whole_bytes, F.unhex(F.substring(text, 3, 2**31 - 1)))
+    def convert(text: str) -> str:
+        whole_bytes = f"startswith({text}, r'\\x') AND length({text}) % 2 = 0"
+        return f"CASE WHEN {whole_bytes} THEN unhex(substring({text}, 3)) END"
 
-    def placeholder(settings: SilverSettings) -> Column:
-        return F.unhex(F.lit(settings.placeholder_bytes.hex()))
+    def placeholder(settings: SilverSettings) -> str:
+        return f"X'{settings.placeholder_bytes.hex()}'"
 
-    return SilverType(BinaryType(), "bytes", convert, lambda: F.unhex(F.lit("")), unavailable=placeholder)
+    return SilverType(BinaryType(), "bytes", convert, "X''", unavailable=placeholder)

@@ -1,4 +1,7 @@
-"""What a rule of the type registry says about one column.
+"""What a rule of the type registry says about one column. All expressions are Spark SQL.
+
+SQL rather than Column objects: a field's rule is handed to Spark as one text, where building it call by call would
+cost more time than a small epoch takes to run.
 
 Invariant: ``convert`` never raises and gives NULL for NULL and for every text that the rule does not take.
 """
@@ -9,12 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
-
 from walhouse.pgoutput.relation import ColumnDescription
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
     from pyspark.sql.types import DataType
 
     from walhouse.silver.settings import SilverSettings
@@ -28,15 +28,15 @@ class SilverType:
     """Spark's type of the field."""
     literal: str
     """Kafka Connect's type, as its JSON converter names it: ``int32``, ``bytes``, ``struct``."""
-    convert: Callable[[Column], Column]
-    """From PostgreSQL's text to the field's value."""
-    fallback: Callable[[], Column]
+    convert: Callable[[str], str]
+    """From an expression of PostgreSQL's text to one of the field's value."""
+    fallback: str
     """What Debezium puts into a required field that has no value."""
     semantic: str | None = None
     """Debezium's or Connect's name of the type, ``io.debezium.time.Date``."""
     version: int | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
-    unavailable: Callable[[SilverSettings], Column] | None = None
+    unavailable: Callable[[SilverSettings], str] | None = None
     """How a TOASTed value that was not sent looks; None if the type cannot show it: the field is then NULL."""
     toastable: bool = True
     """False if PostgreSQL never stores such a value out of line, so that it is always sent."""
@@ -53,11 +53,11 @@ def typmod(column: ColumnDescription) -> int:
     return column.typmod if column.base_typmod is None else column.base_typmod
 
 
-def null(kind: DataType) -> Column:
-    """NULL of a type."""
-    return F.lit(None).cast(kind)
+def like(text: str, pattern: str) -> str:
+    r"""True if the whole text matches. ``\z``, since ``$`` would let a line end pass."""
+    return rf"{text} RLIKE r'^(?:{pattern})\z'"
 
 
-def when_like(text: Column, pattern: str, value: Column) -> Column:
+def when_like(text: str, pattern: str, value: str) -> str:
     """The value if the whole text matches the pattern, else NULL."""
-    return F.when(text.rlike(f"^(?:{pattern})$"), value)
+    return f"CASE WHEN {like(text, pattern)} THEN {value} END"

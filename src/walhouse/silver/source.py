@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 from pyspark.sql.types import LongType, StringType, StructType
 
+from walhouse.names import string_literal
 from walhouse.pgoutput.row import Op
-from walhouse.silver.silver_type import null
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
-
     from walhouse.names import TableName
     from walhouse.silver.settings import SilverSettings
 
@@ -52,34 +49,36 @@ XID_EPOCH: Final = 1 << 32
 """The stream's transaction ids have 32 bits; a snapshot's and our own ``xid`` have 64."""
 
 
-def source(settings: SilverSettings, table: TableName) -> Column:
-    """``source`` of a change or snapshot row; of a logical message with empty schema and table."""
-    is_read = F.col("op") == Op.READ.value
-    lsn = F.when(is_read, F.col("commit_lsn")).otherwise(F.col("lsn"))
-    committed = F.coalesce("commit_ts", "captured_at")
-    millis, micros, nanos = times(committed)
+CAPTURE_TIMES: Final = (
+    "unix_millis(captured_at) AS ts_ms",
+    "unix_micros(captured_at) AS ts_us",
+    "unix_micros(captured_at) * 1000L AS ts_ns",
+)
+"""The times of an event itself: when it was captured."""
+
+
+def source(settings: SilverSettings, table: TableName) -> str:
+    """``source`` of a change or snapshot row, as SQL; of a logical message with empty schema and table."""
+    is_read = f"op = '{Op.READ.value}'"
+    lsn = f"CASE WHEN {is_read} THEN commit_lsn ELSE lsn END"
+    committed = "coalesce(commit_ts, captured_at)"
     values = {
-        "version": F.lit(settings.version),
-        "connector": F.lit("postgresql"),
-        "name": F.lit(settings.topic_prefix),
-        "ts_ms": millis,
-        "snapshot": F.when(is_read, F.lit("true")).otherwise(F.lit("false")),
-        "db": F.lit(settings.database),
-        "sequence": F.concat(F.lit('[null,"'), lsn.cast("string"), F.lit('"]')),
-        "ts_us": micros,
-        "ts_ns": nanos,
-        "schema": F.lit(table.schema),
-        "table": F.lit(table.table),
-        "txId": F.when(is_read, F.col("xid")).otherwise(F.col("xid") % XID_EPOCH),
+        "version": string_literal(settings.version),
+        "connector": "'postgresql'",
+        "name": string_literal(settings.topic_prefix),
+        "ts_ms": f"unix_millis({committed})",
+        "snapshot": f"CASE WHEN {is_read} THEN 'true' ELSE 'false' END",
+        "db": string_literal(settings.database),
+        "sequence": f"concat('[null,\"', {lsn}, '\"]')",
+        "ts_us": f"unix_micros({committed})",
+        "ts_ns": f"unix_micros({committed}) * 1000L",
+        "schema": string_literal(table.schema),
+        "table": string_literal(table.table),
+        "txId": f"CASE WHEN {is_read} THEN xid ELSE xid % {XID_EPOCH}L END",
         "lsn": lsn,
-        "xmin": null(_LONG),
-        "origin": F.col("origin.name"),
-        "origin_lsn": F.col("origin.lsn"),
+        "xmin": "CAST(NULL AS bigint)",
+        "origin": "origin.name",
+        "origin_lsn": "origin.lsn",
     }
-    return F.struct(*(values[field.name].cast(field.dataType).alias(field.name) for field in SOURCE.fields))
-
-
-def times(instant: Column) -> tuple[Column, Column, Column]:
-    """An instant as milliseconds, microseconds and nanoseconds since the epoch."""
-    micros = F.unix_micros(instant)
-    return F.unix_millis(instant), micros, micros * 1000
+    fields = ", ".join(f"'{field.name}', {values[field.name]}" for field in SOURCE.fields)
+    return f"named_struct({fields})"

@@ -13,7 +13,7 @@ from walhouse.errors import TypeConflictError
 from walhouse.lakehouse.tables import MERGE_PROPERTIES, create_table, sql_type, table_exists
 from walhouse.names import quote, string_literal
 from walhouse.silver.columns import fields_of, silver_columns
-from walhouse.silver.images import key_names, no_fields
+from walhouse.silver.keys import key_names
 from walhouse.silver.source import SOURCE
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ PROPERTIES: Final = {
     "delta.dataSkippingStatsColumns": "commit_lsn,seq,op,xid,ts_ms",
 }
 
+NO_FIELDS: Final = StructType([StructField("_", StringType(), metadata={"comment": "Always NULL"})])
+"""The struct of a table without columns, or without a key."""
+
 _IMAGES: Final = ("key", "before", "after")
 
 
@@ -45,10 +48,10 @@ def silver_schema(relations: Sequence[RelationDescription], fields: dict[str, st
     image = [StructField(column.field, column.type.spark, metadata={"comment": column.comment}) for column in columns]
     by_name = dict(zip((column.name for column in columns), image, strict=True))
     key = [by_name[name] for name in key_names(relations)]
-    row = StructType(image) if image else no_fields()
+    row = StructType(image) if image else NO_FIELDS
     return StructType(
         [
-            _column("key", StructType(key) if key else no_fields(), "The event's key; NULL if the table has none"),
+            _column("key", StructType(key) if key else NO_FIELDS, "The event's key; NULL if the table has none"),
             _column("before", row, "The row before the change, as far as the replica identity tells"),
             _column("after", row, "The row after the change; NULL for a delete"),
             _column("source", SOURCE, "Where the change comes from"),

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType
 
-from walhouse.silver.silver_type import SilverType, typmod, when_like
+from walhouse.silver.silver_type import SilverType, like, typmod, when_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from pyspark.sql import Column
 
     from walhouse.pgoutput.relation import ColumnDescription
 
@@ -37,10 +34,10 @@ _DAYS_OF_400_YEARS: Final = 146097
 def date(_: ColumnDescription) -> SilverType:
     """Days since 1970-01-01."""
 
-    def convert(text: Column) -> Column:
-        plain = when_like(text, _PLAIN_DATE, F.unix_date(text.try_cast("date")))
-        far = when_like(text, f"{_DATE}(?: BC)?", _days(text).try_cast("int"))
-        return F.coalesce(plain, _infinity(text, _DATE_INFINITY, IntegerType()), far)
+    def convert(text: str) -> str:
+        plain = f"unix_date(try_cast({text} AS date))"
+        far = when_like(text, f"{_DATE}(?: BC)?", f"try_cast({_days(text)} AS int)")
+        return f"CASE WHEN {like(text, _PLAIN_DATE)} THEN {plain}{_infinity(text, _DATE_INFINITY)} ELSE {far} END"
 
     return _integer(IntegerType(), "int32", "io.debezium.time.Date", convert)
 
@@ -52,7 +49,7 @@ def time(column: ColumnDescription) -> SilverType:
             IntegerType(),
             "int32",
             "io.debezium.time.Time",
-            lambda text: when_like(text, _TIME, _since_midnight(text, 3).cast("int")),
+            lambda text: when_like(text, _TIME, f"int({_since_midnight(text, 3)})"),
         )
     return _integer(
         LongType(), "int64", "io.debezium.time.MicroTime", lambda text: when_like(text, _TIME, _since_midnight(text, 6))
@@ -61,19 +58,20 @@ def time(column: ColumnDescription) -> SilverType:
 
 def timestamp(column: ColumnDescription) -> SilverType:
     """Since the epoch, taken as UTC: milliseconds up to three decimals, else microseconds."""
-    decimals = 3 if 0 <= typmod(column) <= 3 else 6
-    since_epoch = F.unix_millis if decimals == 3 else F.unix_micros
-    infinity = _MILLIS_INFINITY if decimals == 3 else _MICROS_INFINITY
+    if 0 <= typmod(column) <= 3:
+        return _timestamp("io.debezium.time.Timestamp", 3, "unix_millis", _MILLIS_INFINITY)
+    return _timestamp("io.debezium.time.MicroTimestamp", 6, "unix_micros", _MICROS_INFINITY)
 
-    def convert(text: Column) -> Column:
+
+def _timestamp(semantic: str, decimals: int, since_epoch: str, infinity: dict[str, int]) -> SilverType:
+    def convert(text: str) -> str:
         # the zone in the text keeps the session's out of it
-        instant = F.concat(text, F.lit("Z")).try_cast("timestamp")
-        plain = when_like(text, f"{_PLAIN_DATE} {_TIME}", since_epoch(instant))
+        plain = f"{since_epoch}(try_cast(concat({text}, 'Z') AS timestamp))"
         far = when_like(text, f"{_DATE} {_TIME}(?: BC)?", _far_timestamp(text, decimals))
-        return F.coalesce(plain, _infinity(text, infinity, LongType()), far)
+        is_plain = like(text, f"{_PLAIN_DATE} {_TIME}")
+        return f"CASE WHEN {is_plain} THEN {plain}{_infinity(text, infinity)} ELSE {far} END"
 
-    name = "io.debezium.time.Timestamp" if decimals == 3 else "io.debezium.time.MicroTimestamp"
-    return _integer(LongType(), "int64", name, convert)
+    return _integer(LongType(), "int64", semantic, convert)
 
 
 def zoned_timestamp(column: ColumnDescription) -> SilverType:
@@ -81,85 +79,75 @@ def zoned_timestamp(column: ColumnDescription) -> SilverType:
     modifier = typmod(column)
     decimals = 6 if modifier < 0 else modifier
 
-    def convert(text: Column) -> Column:
-        of_day = F.substring_index(F.split_part(text, F.lit(" "), F.lit(2)), "+", 1)
-        plain = when_like(text, rf"{_PLAIN_DATE} {_TIME}\+00", _iso(F.substring(text, 1, 10), of_day, decimals))
-        far_date = F.concat(_iso_year(text), _month_and_day(text))
-        far = when_like(text, rf"{_DATE} {_TIME}\+00(?: BC)?", _iso(far_date, of_day, decimals))
-        endless = F.when(text.isin("infinity", "-infinity"), text)
-        return F.coalesce(plain, endless, far)
+    def convert(text: str) -> str:
+        plain = _iso(f"substring({text}, 1, 10)", f"substring({text}, 12, length({text}) - 14)", decimals)
+        far_time = f"substring_index(split_part({text}, ' ', 2), '+', 1)"
+        far_date = f"concat({_iso_year(text)}, {_month_and_day(text)})"
+        far = when_like(text, rf"{_DATE} {_TIME}\+00(?: BC)?", _iso(far_date, far_time, decimals))
+        is_plain = like(text, rf"{_PLAIN_DATE} {_TIME}\+00")
+        return f"CASE WHEN {is_plain} THEN {plain} WHEN {text} IN ('infinity', '-infinity') THEN {text} ELSE {far} END"
 
     return SilverType(
         StringType(),
         "string",
         convert,
-        lambda: F.lit("1970-01-01T00:00:00Z"),
+        "'1970-01-01T00:00:00Z'",
         semantic="io.debezium.time.ZonedTimestamp",
         version=1,
         toastable=False,
     )
 
 
-def _integer(kind: DataType, literal: str, semantic: str, convert: Callable[[Column], Column]) -> SilverType:
-    return SilverType(
-        kind, literal, convert, lambda: F.lit(0).cast(kind), semantic=semantic, version=1, toastable=False
-    )
+def _integer(kind: DataType, literal: str, semantic: str, convert: Callable[[str], str]) -> SilverType:
+    zero = f"CAST(0 AS {kind.simpleString()})"
+    return SilverType(kind, literal, convert, zero, semantic=semantic, version=1, toastable=False)
 
 
-def _infinity(text: Column, values: dict[str, int], kind: DataType) -> Column:
-    return F.when(text == "infinity", F.lit(values["infinity"]).cast(kind)).when(
-        text == "-infinity", F.lit(values["-infinity"]).cast(kind)
-    )
+def _infinity(text: str, values: dict[str, int]) -> str:
+    """Branches of a CASE."""
+    return "".join(f" WHEN {text} = '{word}' THEN {value}" for word, value in values.items())
 
 
-def _since_midnight(text: Column, decimals: int) -> Column:
+def _since_midnight(text: str, decimals: int) -> str:
     """BIGINT: milliseconds (3) or microseconds (6) of a time's text, which may have any number of decimals up to 6."""
-    seconds = _two_digits(text, 1) * 3600 + _two_digits(text, 4) * 60 + _two_digits(text, 7)
-    fraction = F.rpad(F.substring(text, 10, decimals), decimals, "0")
-    return seconds * F.lit(10**decimals) + fraction.try_cast("bigint")
+    hours, minutes, seconds = (f"try_cast(substring({text}, {start}, 2) AS bigint)" for start in (1, 4, 7))
+    fraction = f"try_cast(rpad(substring({text}, 10, {decimals}), {decimals}, '0') AS bigint)"
+    return f"(({hours} * 60 + {minutes}) * 60 + {seconds}) * {10**decimals}L + {fraction}"
 
 
-def _two_digits(text: Column, start: int) -> Column:
-    return F.substring(text, start, 2).try_cast("bigint")
-
-
-def _year(text: Column) -> Column:
+def _year(text: str) -> str:
     """The astronomical year: 1 BC is the year 0."""
-    year = F.split_part(text, F.lit("-"), F.lit(1)).try_cast("int")
-    return F.when(text.endswith(" BC"), 1 - year).otherwise(year)
+    year = f"try_cast(split_part({text}, '-', 1) AS int)"
+    return f"CASE WHEN endswith({text}, ' BC') THEN 1 - {year} ELSE {year} END"
 
 
-def _month_and_day(text: Column) -> Column:
-    return F.regexp_extract(text, "^[0-9]+(-[0-9]{2}-[0-9]{2})", 1)
+def _month_and_day(text: str) -> str:
+    return f"regexp_extract({text}, '^[0-9]+(-[0-9]{{2}}-[0-9]{{2}})', 1)"
 
 
-def _days(text: Column) -> Column:
+def _days(text: str) -> str:
     """Days since 1970 of any year: the calendar repeats every 400 years, and Spark parses those from 2000 on."""
-    near = F.pmod(_year(text), F.lit(400)) + 2000
-    days = F.unix_date(F.concat(near.cast("string"), _month_and_day(text)).try_cast("date"))
-    cycles = F.round((_year(text) - near) / 400).cast("bigint")
-    return days + cycles * _DAYS_OF_400_YEARS
+    year = f"({_year(text)})"
+    near = f"(2000 + pmod({year}, 400))"
+    days = f"unix_date(try_cast(concat({near}, {_month_and_day(text)}) AS date))"
+    return f"({days} + (({year} - {near}) div 400) * {_DAYS_OF_400_YEARS})"
 
 
-def _far_timestamp(text: Column, decimals: int) -> Column:
+def _far_timestamp(text: str, decimals: int) -> str:
     """NULL where 64 bits are too few, which is so from the year 294247 on."""
-    of_day = _since_midnight(F.split_part(text, F.lit(" "), F.lit(2)), decimals)
-    return F.try_add(F.try_multiply(_days(text), F.lit(86400 * 10**decimals)), of_day)
+    of_day = _since_midnight(f"split_part({text}, ' ', 2)", decimals)
+    return f"try_add(try_multiply({_days(text)}, {86400 * 10**decimals}L), {of_day})"
 
 
-def _iso(date_text: Column, time_text: Column, decimals: int) -> Column:
-    parts = [date_text, F.lit("T"), F.substring(time_text, 1, 8)]
-    if decimals:
-        parts += [F.lit("."), F.rpad(F.substring(time_text, 10, decimals), decimals, "0")]
-    return F.concat(*parts, F.lit("Z"))
+def _iso(date_text: str, time_text: str, decimals: int) -> str:
+    fraction = f"'.', rpad(substring({time_text}, 10, {decimals}), {decimals}, '0'), " if decimals else ""
+    return f"concat({date_text}, 'T', substring({time_text}, 1, 8), {fraction}'Z')"
 
 
-def _iso_year(text: Column) -> Column:
+def _iso_year(text: str) -> str:
     """As ISO 8601 has it: ``+`` beyond four digits, ``-`` before the year 0, at least four digits."""
-    year = _year(text)
-    digits = F.lpad(F.abs(year).cast("string"), 4, "0")
+    year = f"({_year(text)})"
     return (
-        F.when(year > 9999, F.concat(F.lit("+"), year.cast("string")))
-        .when(year < 0, F.concat(F.lit("-"), digits))
-        .otherwise(digits)
+        f"CASE WHEN {year} > 9999 THEN concat('+', {year})"
+        f" WHEN {year} < 0 THEN concat('-', lpad(-{year}, 4, '0')) ELSE lpad({year}, 4, '0') END"
     )

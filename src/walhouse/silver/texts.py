@@ -1,0 +1,58 @@
+"""The texts of one table's images as columns of their own, before anything is made of them.
+
+Invariant: from here on a column's text is named by its slot (``before_0``, ``after_0``), and every expression over it
+is SQL; positions and relation versions are behind us.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+
+from walhouse.changes.columns import image_text
+from walhouse.names import string_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from walhouse.pgoutput.relation import RelationDescription
+    from walhouse.silver.columns import SilverColumn
+
+
+def with_texts(
+    changes: DataFrame, columns: Sequence[SilverColumn], relations: Sequence[RelationDescription]
+) -> DataFrame:
+    """Add ``before_N`` and ``after_N``: an unchanged TOASTed value is taken from the old tuple if that has it."""
+    sent = [
+        image_text(image, column.name, relations).alias(text)
+        for column in columns
+        for image, text in (("before", column.before), ("after", column.sent))
+    ]
+    found = [
+        F.expr(f"coalesce({column.sent}, {_carried(column)}) AS {column.after}")
+        for column in columns
+        if column.toastable
+    ]
+    return changes.select("*", *sent).select("*", *found)
+
+
+def is_unchanged(column: SilverColumn) -> str:
+    """True if the new row came without this column's value."""
+    return f"coalesce(array_contains(unchanged, {string_literal(column.name)}), false)"
+
+
+def is_lost(column: SilverColumn) -> str:
+    """True if nobody has the new row's value."""
+    return f"({is_unchanged(column)} AND {column.before} IS NULL)"
+
+
+def of_versions(relations: Sequence[RelationDescription]) -> str:
+    """True if the row is of one of these relation versions."""
+    return f"relation_version IN ({', '.join(str(relation.version) + 'L' for relation in relations)})"
+
+
+def _carried(column: SilverColumn) -> str:
+    return f"CASE WHEN {is_unchanged(column)} THEN {column.before} END"
