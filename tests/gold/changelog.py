@@ -79,7 +79,7 @@ class SourceTable:
         return tuple(row[self.relation.position(name)] for name in self.key)  # type: ignore[index]  # a key column
 
     def commit(self) -> None:
-        self.lsn += random.Random(self.lsn).randint(1, 400)  # noqa: S311  (a model)
+        self.lsn += random.Random(self.lsn).randint(1, 400)
         self.seq = 0
 
     def insert(self, row: Row) -> None:
@@ -121,7 +121,7 @@ class SourceTable:
     def epoch(self, spark: SparkSession, number: int, base_version: int | None) -> TableEpoch:
         """All changes sent since the last call, shuffled: an epoch's changes come in no order."""
         sent, self.sent = self.sent, []
-        random.Random(number).shuffle(sent)  # noqa: S311  (a model)
+        random.Random(number).shuffle(sent)
         return epoch_of(spark, sent, (self.relation,), number=number, base_version=base_version)
 
     def _take(self, row: Row) -> None:
@@ -137,9 +137,7 @@ class SourceTable:
             old = tuple(v if n in sent else None for n, v in zip(self.relation.column_names, before, strict=True))
         new = after
         if after is not None:
-            new = tuple(
-                None if n in unchanged else v for n, v in zip(self.relation.column_names, after, strict=True)
-            )
+            new = tuple(None if n in unchanged else v for n, v in zip(self.relation.column_names, after, strict=True))
         kind = None if before is None else "O" if full else "K"
         self.sent.append(
             change(op, self.lsn, self.seq, self.relation, before=old, before_kind=kind, after=new, unchanged=unchanged)
@@ -162,8 +160,8 @@ def change(
 ) -> tuple[Any, ...]:
     """One resolved change, in the order of CHANGE_SCHEMA. Its own LSN is made to mislead whoever orders by it."""
     return (
-        op, commit_lsn, seq, 10_000_000 - commit_lsn - seq, xid or commit_lsn, None, None, described.version, before_kind,
-        None if before is None else list(before), None if after is None else list(after),
+        op, commit_lsn, seq, 10_000_000 - commit_lsn - seq, xid or commit_lsn, None, None, described.version,
+        before_kind, None if before is None else list(before), None if after is None else list(after),
         list(unchanged) or None, None, None, superseded,
     )  # fmt: skip
 

@@ -37,7 +37,7 @@ class Workload:
 
     def __init__(self, source: SourceTable, seed: int) -> None:
         self.source = source
-        self.random = random.Random(seed)  # noqa: S311  (a workload)
+        self.random = random.Random(seed)
         self.live: dict[int, list[Row]] = {history: [] for history in range(HISTORIES)}
 
     def run(self, statements: int, *, truncates: int = 0) -> None:
@@ -100,6 +100,8 @@ class Workload:
         return self.random.choice(free) if free else None
 
     def amount(self) -> str | None:
+        if not self.source.key:  # rows of a bag are meant to be equal now and then
+            return self.random.choice([None, "NaN", "1.50"])
         return self.random.choice([None, "NaN", f"{self.random.randint(-999, 999)}.{self.random.randint(0, 99):02}"])
 
     def long(self) -> str | None:
@@ -107,7 +109,7 @@ class Workload:
         return self.random.choice(kinds if self.source.key else [None, "short", "Tall"])
 
     def number(self) -> str:
-        return str(self.random.randrange(10**12 if self.source.key else 2))
+        return str(self.random.randrange(10**12))
 
 
 def gold_rows(spark: SparkSession, lake: LakeLayout, source: SourceTable) -> Counter[Row]:
@@ -149,9 +151,7 @@ def test_gold_holds_the_rows_of_the_source_after_any_history_and_an_epoch_applie
 def test_with_full_identity_and_a_primary_key_gold_holds_the_rows_of_the_source(
     spark: SparkSession, lake: LakeLayout
 ) -> None:
-    source = SourceTable(
-        relation(COLUMNS, key=("id", "History"), identity="f"), ("id", "History"), toasted=TOASTED
-    )
+    source = SourceTable(relation(COLUMNS, key=("id", "History"), identity="f"), ("id", "History"), toasted=TOASTED)
     check_histories(spark, lake, source, truncates=(0, 1))
 
 

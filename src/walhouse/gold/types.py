@@ -116,9 +116,9 @@ def _numeric(typmod: int) -> GoldType:
     data_type = DecimalType(precision, scale)
 
     def convert(text: Column) -> Column:
-        value = text.try_cast(data_type)
-        # PostgreSQL has no negative zero, and the decimal would lose the sign
-        return F.when(text.rlike(pattern) & ~((value == F.lit(0)) & text.startswith("-")), value)
+        # a decimal would lose the sign of a negative zero, which PostgreSQL does not have either
+        negative_zero = text.startswith("-") & ~text.rlike("[1-9]")
+        return F.when(text.rlike(pattern) & ~negative_zero, text.try_cast(data_type))
 
     return GoldType(data_type, convert, pattern, refuses=True)
 
