@@ -87,7 +87,7 @@ class Wal:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """The changes as ``resolve`` gives them."""
-        schema = StructType(COLUMNS.fields).add("superseded", "boolean")
+        schema = StructType(list(COLUMNS.fields)).add("superseded", "boolean")
         return spark.createDataFrame(self.rows, schema).select(*RESOLVED, "superseded")
 
     def epoch(self, spark: SparkSession, *older: RelationDescription) -> TableEpoch:

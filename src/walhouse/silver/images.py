@@ -86,7 +86,7 @@ class Images:
                 miss = f"({struct} IS NOT NULL AND {text} IS NOT NULL AND {struct}.{quote(column.field)} IS NULL)"
                 name = string_literal(f"{image}.{column.name}")
                 missed.append(miss)
-                entries.append(f"CASE WHEN {miss} THEN struct({name}, {text}) END")
+                entries.append(f"CASE WHEN {miss} THEN named_struct('name', {name}, 'text', {text}) END")
         if not missed:
             return "CAST(NULL AS map<string, string>)"
         found = f"map_from_entries(array_compact(array({', '.join(entries)})))"

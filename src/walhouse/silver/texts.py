@@ -26,11 +26,10 @@ def with_texts(
     changes: DataFrame, columns: Sequence[SilverColumn], relations: Sequence[RelationDescription]
 ) -> DataFrame:
     """Add ``before_N`` and ``after_N``: an unchanged TOASTed value is taken from the old tuple if that has it."""
-    sent = [
-        image_text(image, column.name, relations).alias(text)
-        for column in columns
-        for image, text in (("before", column.before), ("after", column.sent))
-    ]
+    sent = []
+    for column in columns:
+        sent.append(image_text("before", column.name, relations).alias(column.before))
+        sent.append(image_text("after", column.name, relations).alias(column.sent))
     found = [
         F.expr(f"coalesce({column.sent}, {_carried(column)}) AS {column.after}")
         for column in columns
