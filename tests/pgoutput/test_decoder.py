@@ -7,7 +7,7 @@ import pickle
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.pgoutput import encoder
@@ -28,7 +28,8 @@ SELECTIONS = st.builds(
     reverse=st.booleans(),
 )
 CUTS = st.lists(st.integers(0, 60), max_size=6)
-fast = settings(deadline=None, max_examples=60)
+# On a busy machine drawing a stream takes long; how long is not what these tests are about.
+fast = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 
 def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
