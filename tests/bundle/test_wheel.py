@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.bundle.bundle import ROOT
+from walhouse.cli.app import main
 
 if TYPE_CHECKING:
     from email.message import Message
@@ -60,3 +61,16 @@ def test_spark_and_delta_come_with_the_extra_local_only(wheel: zipfile.Path) -> 
 def test_the_wheel_carries_its_licence(wheel: zipfile.Path) -> None:
     assert metadata(wheel)["License-Expression"] == "Apache-2.0"
     assert b"Apache License" in about(wheel, "licenses/LICENSE")
+
+
+def test_a_task_that_went_well_returns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["walhouse", "--version"])
+    main()  # Databricks takes a SystemExit for a failure, whatever its code
+    assert capsys.readouterr().out.startswith("walhouse ")
+
+
+def test_a_task_that_failed_says_so_by_its_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "argv", ["walhouse", "capture", "--conf", str(tmp_path / "missing.yml")])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2

@@ -1,0 +1,76 @@
+"""The README's commands exist and are those that CI runs; its links lead somewhere; its configuration is a real one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from walhouse.config.configuration import load, parse
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def commands(block: str) -> list[str]:
+    return [line.partition("#")[0].strip() for line in block.splitlines()]
+
+
+def test_the_two_commands_of_a_newcomer_are_make_demo_and_make_test() -> None:
+    assert commands(blocks("sh")[0]) == ["make demo", "make test"]
+
+
+def test_ci_runs_the_commands_of_the_readme_as_they_stand_there() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    (program,) = re.findall(r"awk '([^']+)' README\.md", script)
+    found = subprocess.run(["awk", program, "README.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert found == blocks("sh")[0]
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+    named = set(re.findall(r"`make ([a-z-]+)`", README)) | {
+        command.split()[1] for block in blocks("sh") for command in commands(block) if command.startswith("make ")
+    }
+    assert named <= targets
+    assert {"help", "setup", "demo", "demo-clean", "test", "lint", "format", "bench"} <= targets
+
+
+def test_bare_make_explains_every_target() -> None:
+    shown = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)
+    assert phony is not None
+    assert re.findall(r"^  make ([a-z-]+)", shown, re.MULTILINE) == phony[1].split()
+
+
+def test_every_command_of_walhouse_that_is_named_exists() -> None:
+    from walhouse.cli.app import app
+
+    known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    named = {match for block in blocks("sh") for match in re.findall(r"walhouse ([a-z]+)", block)}
+    assert named
+    assert named <= known
+
+
+def test_every_link_leads_to_a_file_of_the_project() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", README)
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_configuration_shown_is_one_that_loads() -> None:
+    (example,) = blocks("yaml")
+    configuration = parse(example, ROOT / "walhouse.yml")
+    assert configuration.warnings == ()
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "conf").glob("*.yml")))
+def test_every_configuration_that_is_shipped_loads_without_a_warning(name: str) -> None:
+    assert load(ROOT / "conf" / name).warnings == ()
