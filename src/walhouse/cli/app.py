@@ -78,6 +78,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """Run the process's command line. Returns if all is well: Databricks takes any SystemExit of a task for a failure."""
+    """Run the process's command line. Returns if all is well: Databricks takes any SystemExit for a failure."""
     if code := run(sys.argv[1:]):
         sys.exit(code)
