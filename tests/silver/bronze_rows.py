@@ -37,6 +37,11 @@ def column(name: str, base_type: str, **facts: Any) -> ColumnDescription:
     return ColumnDescription(name, 0, typmod, **{"identity": False, **known, **facts})
 
 
+def numeric_typmod(precision: int, scale: int) -> int:
+    """The modifier of numeric(precision, scale)."""
+    return ((precision << 16) | (scale & 0x7FF)) + 4
+
+
 def relation(
     name: TableName,
     columns: Sequence[ColumnDescription],

@@ -12,6 +12,7 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from tests.silver.bronze_rows import column
+from tests.silver.bronze_rows import numeric_typmod as numeric
 from walhouse.pgoutput.relation import ColumnDescription
 from walhouse.silver.types import describe, silver_type
 
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-
-def numeric(precision: int, scale: int) -> int:
-    return ((precision << 16) | (scale & 0x7FF)) + 4
 
 
 class Case(NamedTuple):

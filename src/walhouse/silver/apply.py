@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.changes.epoch import AppliedTable
-from walhouse.lakehouse.tables import at_version, current_version
+from walhouse.lakehouse.tables import current_version
 from walhouse.silver.envelope import envelope
 from walhouse.silver.messages import ensure_messages, message_events
 from walhouse.silver.table import ensure_table
@@ -39,9 +39,8 @@ def apply_silver(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch, set
     if span is not None:
         rows = envelope(epoch.changes, epoch.table, epoch.relations, schema, settings)
         events = _insert_missing(spark, target, rows, span)
-    version = current_version(spark, target)
-    counts = _count(spark, target, version, span)
-    return AppliedTable(version, {"events": events, **counts})
+    counts = _count(spark, target, span)
+    return AppliedTable(current_version(spark, target), {"events": events, **counts})
 
 
 def apply_messages(
@@ -73,11 +72,11 @@ def _insert_missing(spark: SparkSession, target: LakeTable, rows: DataFrame, spa
     return int(cast("Row", merged)["num_inserted_rows"])
 
 
-def _count(spark: SparkSession, target: LakeTable, version: int, span: tuple[int, int] | None) -> dict[str, int]:
+def _count(spark: SparkSession, target: LakeTable, span: tuple[int, int] | None) -> dict[str, int]:
     if span is None:
         return {"unavailable": 0, "unconverted": 0}
     row = (
-        at_version(spark, target, version)
+        spark.table(str(target))
         .where(F.col("commit_lsn").between(*span))
         .agg(
             F.sum(F.size("unavailable")).alias("unavailable"),
