@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Self
 
 from walhouse import __version__
 from walhouse.bronze.capture import Capture, CaptureStep
+from walhouse.bronze.progress import read_position
 from walhouse.bronze.settings import CaptureSettings
 from walhouse.bronze.table import ensure_bronze, new_generation
 from walhouse.changes.epochs import EpochLedger, Layer
@@ -233,12 +234,14 @@ class Walhouse:
         """How far bronze, silver and gold are, per table; the lag; what the slot keeps on the server."""
         conn = self._connect()
         slot = self.configuration.connector.slot_name
-        return read_status(self.spark, self.layout, conn, flushed_lsn(conn), slot, find_slot(conn, slot))
+        return read_status(
+            self.spark, self.layout, conn, source_lsn=flushed_lsn(conn), slot_name=slot, slot=find_slot(conn, slot)
+        )
 
     def verify(
         self, tables: Sequence[TableName] | None = None, progress: Reporter | None = None, limit: int = 10
     ) -> list[Proof]:
-        """Compare gold with the source, row by row, at one LSN. ``limit``: how many differing keys to keep per table."""
+        """Compare gold with the source, row by row, at one LSN. ``limit``: how many differing keys to keep."""
         reporter = progress or Silent()
         with self._writing():
             capture = self._capture()
@@ -246,11 +249,11 @@ class Walhouse:
             verification = Verification(
                 self.spark,
                 self.layout,
-                self._capture_settings,
-                self._relations,
-                capture,
-                self._layers[Layer.GOLD],
-                self._connect(),
+                settings=self._capture_settings,
+                relations=self._relations,
+                capture=capture,
+                gold=self._layers[Layer.GOLD],
+                conn=self._connect(),
             )
             return verification.run(tables, reporter, limit)
 
@@ -313,8 +316,6 @@ class Walhouse:
             return sum(pool.map(run, layers))
 
     def _position(self) -> tuple[int, Lsn] | None:
-        from walhouse.bronze.progress import read_position
-
         return read_position(self.spark, self.layout) if table_exists(self.spark, self.layout.bronze) else None
 
     def _go_on(self, reporter: Reporter) -> None:

@@ -78,7 +78,12 @@ class InitialPass:
         if begin is None:
             begin = create_slot(self._conn, self._settings.slot)
         progress = self._progress(source, begin)
-        return self._append(self._plan("", (), relations.values(), "none", "", begin, progress), progress)
+        return self._append(
+            self._plan(
+                exported="", groups=(), relations=relations.values(), visibility="", at=begin, progress=progress
+            ),
+            progress,
+        )
 
     def _with_data(self, source: SourceIdentity) -> Progress:
         tables = sorted(relation.name for relation in self._relations().values())
@@ -102,17 +107,24 @@ class InitialPass:
             progress = self._progress(source, at)
             visibility = str(visibility_of(reading))
             groups = group_chunks(chunks, self._settings.snapshot_chunk_pages)
-            snapshot_id = f"initial-{at}"
             return self._append(
-                self._plan(exported.name, groups, relations.values(), snapshot_id, visibility, at, progress), progress
+                self._plan(
+                    exported=exported.name,
+                    groups=groups,
+                    relations=relations.values(),
+                    visibility=visibility,
+                    at=at,
+                    progress=progress,
+                ),
+                progress,
             )
 
     def _plan(
         self,
+        *,
         exported: str,
         groups: tuple[tuple[Chunk, ...], ...],
         relations: Iterable[RelationDescription],
-        snapshot_id: str,
         visibility: str,
         at: Lsn,
         progress: Progress,
@@ -122,7 +134,7 @@ class InitialPass:
             exported=exported,
             groups=groups,
             relations=tuple(relations),
-            snapshot_id=snapshot_id,
+            snapshot_id=f"initial-{at}",
             visibility=visibility,
             at=at,
             pass_number=progress.pass_number,

@@ -43,6 +43,10 @@ class TableEpoch:
     changes: DataFrame
     relations: tuple[RelationDescription, ...]
     base_version: int | None
+    fresh: bool = False
+    """True if nothing of the epoch can have been applied before: it was written down just now."""
+    span: tuple[int, int] | None = None
+    """First and last commit LSN of ``changes``, if known."""
 
     @property
     def relation(self) -> RelationDescription:

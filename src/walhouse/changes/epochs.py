@@ -6,6 +6,7 @@ will change, and is applied in order; one that was not finished is applied again
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -20,8 +21,6 @@ from walhouse.lsn import Lsn
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyspark.sql import SparkSession
 
     from walhouse.lakehouse.layout import LakeLayout
@@ -57,6 +56,10 @@ COLUMNS: Final = StructType(
         StructField("at", TimestampType(), metadata={"comment": "When the row was written"}),
     ]
 )
+
+
+AppliedRow = tuple[int | None, int | None, Mapping[str, int]]
+"""Base version, version after, counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,42 +105,37 @@ class EpochLedger:
 
     def plan(self, planned: PlannedEpoch) -> None:
         """Write an epoch down before it is applied."""
-        applied = {table: (base, None, {}) for table, base in planned.bases.items()}
+        applied: dict[TableName, AppliedRow] = {table: (base, None, {}) for table, base in planned.bases.items()}
         self._append(planned.range, EpochState.PLANNED, applied)
 
     def finish(self, planned: PlannedEpoch, applied: Mapping[TableName, AppliedTable]) -> None:
         """Record that every table of the epoch is applied, with its version."""
-        rows = {table: (planned.bases[table], done.version, done.counts) for table, done in applied.items()}
+        rows: dict[TableName, AppliedRow] = {
+            table: (planned.bases[table], done.version, done.counts) for table, done in applied.items()
+        }
         self._append(planned.range, EpochState.DONE, rows)
 
-    def versions(self, tables: Sequence[TableName], to_pass: int) -> dict[TableName, int]:
-        """The Delta version of each table as of the last finished epoch that ends at or before a pass."""
-        rows = (
-            self._spark.table(str(self._table))
-            .where(
-                (F.col("layer") == self.layer.value)
-                & (F.col("state") == EpochState.DONE.value)
-                & (F.col("to_pass") <= to_pass)
-                & F.col("version").isNotNull()
-            )
-            .groupBy("schema_name", "table_name")
-            .agg(F.max_by("version", "epoch").alias("version"))
+    def versions(self, to_pass: int | None = None) -> dict[TableName, int]:
+        """The Delta version of each table as of the last finished epoch (that ends at or before a pass)."""
+        done = self._spark.table(str(self._table)).where(
+            (F.col("layer") == self.layer.value)
+            & (F.col("state") == EpochState.DONE.value)
+            & F.col("version").isNotNull()
         )
-        wanted = set(tables)
-        found = {
-            TableName(row["schema_name"], row["table_name"]): int(row["version"]) for row in rows.toLocalIterator()
-        }
-        return {table: version for table, version in found.items() if table in wanted}
+        if to_pass is not None:
+            done = done.where(F.col("to_pass") <= to_pass)
+        rows = done.groupBy("schema_name", "table_name").agg(F.max_by("version", "epoch").alias("version"))
+        return {TableName(row["schema_name"], row["table_name"]): int(row["version"]) for row in rows.toLocalIterator()}
 
     def _append(
         self,
         epoch: EpochRange,
         state: EpochState,
-        tables: Mapping[TableName, tuple[int | None, int | None, Mapping[str, int]]],
+        tables: Mapping[TableName, AppliedRow],
     ) -> None:
         now = datetime.now(UTC)
         head = (self.layer.value, epoch.number, state.value, epoch.after_pass, epoch.to_pass, int(epoch.to_lsn))
-        rows = [(*head, None, None, None, None, None, now)]
+        rows: list[tuple[object, ...]] = [(*head, None, None, None, None, None, now)]
         rows += [
             (*head, table.schema, table.table, base, version, dict(counts), now)
             for table, (base, version, counts) in tables.items()

@@ -6,8 +6,9 @@ crash between any two of these is repaired by running again.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
@@ -21,8 +22,6 @@ from walhouse.names import LakeTable, TableName
 from walhouse.pgoutput.row import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import SparkSession
 
     from walhouse.changes.relations import RelationCatalog
@@ -32,6 +31,10 @@ MESSAGES: Final = TableName("", "message")
 """The name under which the ledger keeps logical messages, which belong to no table."""
 
 
+Report = Callable[[TableName, AppliedTable], None]
+"""Told of each table as it is done."""
+
+
 @dataclass(frozen=True, slots=True)
 class Touched:
     """A table with rows in an epoch: its relation versions, the current one last, and how many rows."""
@@ -39,6 +42,8 @@ class Touched:
     table: TableName
     versions: tuple[int, ...]
     rows: int
+    span: tuple[int, int] | None
+    """First and last commit LSN of the rows; None if there are none but descriptions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,8 @@ class LayerRun:
         self._relations = relations
         self._threads = threads
         self._last = target.ledger.last()
+        self._versions = target.ledger.versions()
+        """Each table's Delta version as its last epoch left it: what the next epoch is resolved against."""
 
     @property
     def ledger(self) -> EpochLedger:
@@ -77,38 +84,42 @@ class LayerRun:
         planned, done = self._last
         return (planned.range.to_pass, planned.range.to_lsn) if done else (planned.range.after_pass, Lsn(0))
 
-    def run(self, to_pass: int, to_lsn: Lsn, report: Callable[[TableName, AppliedTable], None]) -> int:
-        """Apply everything up to a capture pass; ``report`` is told of each table as it is done. Returns the rows read."""
+    def run(self, to_pass: int, to_lsn: Lsn, report: Report) -> int:
+        """Apply everything up to a capture pass. Returns how many of bronze's rows that were."""
         rows = 0
         if self._last is not None and not self._last[1]:
-            rows += self._apply(self._last[0], report)
+            rows += self._apply_again(self._last[0], report)
         after, _ = self.applied_to
         if after < to_pass:
             number = 1 if self._last is None else self._last[0].range.number + 1
-            rows += self._apply(self._plan(EpochRange(number, after, to_pass, to_lsn)), report)
+            rows += self._apply_new(EpochRange(number, after, to_pass, to_lsn), report)
         return rows
 
-    def _plan(self, epoch: EpochRange) -> PlannedEpoch:
+    def _apply_new(self, epoch: EpochRange, report: Report) -> int:
         touched = self._touched(epoch)
-        with ThreadPoolExecutor(self._threads) as pool:
-            bases = dict(zip((each.table for each in touched), pool.map(self._base, touched), strict=True))
-        planned = PlannedEpoch(epoch, bases)
+        planned = PlannedEpoch(epoch, {each.table: self._base(each.table) for each in touched})
         self._target.ledger.plan(planned)
-        return planned
+        return self._apply(planned, touched, report, fresh=True)
 
-    def _base(self, touched: Touched) -> int | None:
-        name = self._lake_name(touched.table)
+    def _apply_again(self, planned: PlannedEpoch, report: Report) -> int:
+        """An epoch that was written down and may have been applied in part: the process died in between."""
+        return self._apply(planned, self._touched(planned.range), report, fresh=False)
+
+    def _base(self, table: TableName) -> int | None:
+        known = self._versions.get(table)
+        if known is not None:
+            return known
+        name = self._lake_name(table)
         return current_version(self._spark, name) if table_exists(self._spark, name) else None
 
     def _lake_name(self, table: TableName) -> LakeTable:
         return self._layout.silver_messages if table == MESSAGES else self._target.name_of(table)
 
-    def _apply(self, planned: PlannedEpoch, report: Callable[[TableName, AppliedTable], None]) -> int:
-        touched = self._touched(planned.range)
+    def _apply(self, planned: PlannedEpoch, touched: Sequence[Touched], report: Report, *, fresh: bool) -> int:
         self._relations.refresh(planned.range.to_pass)
 
         def apply(each: Touched) -> AppliedTable:
-            done = self._apply_table(planned, each)
+            done = self._apply_table(planned, each, fresh=fresh)
             report(each.table, done)
             return done
 
@@ -116,18 +127,23 @@ class LayerRun:
             done = dict(zip((each.table for each in touched), pool.map(apply, touched), strict=True))
         self._target.ledger.finish(planned, done)
         self._last = planned, True
+        self._versions.update((table, applied.version) for table, applied in done.items())
         return sum(each.rows for each in touched)
 
-    def _apply_table(self, planned: PlannedEpoch, touched: Touched) -> AppliedTable:
+    def _apply_table(self, planned: PlannedEpoch, touched: Touched, *, fresh: bool) -> AppliedTable:
         bronze = bronze_range(self._spark, self._layout, planned.range)
         base = planned.bases[touched.table]
         if touched.table == MESSAGES:
             assert self._target.apply_messages is not None
             messages = bronze.where(F.col("kind") == Kind.MESSAGE.value)
-            return self._target.apply_messages(TableEpoch(planned.range, touched.table, messages, (), base))
+            return self._target.apply_messages(
+                TableEpoch(planned.range, touched.table, messages, (), base, fresh, touched.span)
+            )
         relations = self._relations.describe(touched.versions)
         changes = resolve(bronze, touched.table)
-        return self._target.apply(TableEpoch(planned.range, touched.table, changes, relations, base))
+        return self._target.apply(
+            TableEpoch(planned.range, touched.table, changes, relations, base, fresh, touched.span)
+        )
 
     def _touched(self, epoch: EpochRange) -> list[Touched]:
         bronze = bronze_range(self._spark, self._layout, epoch)
@@ -135,21 +151,35 @@ class LayerRun:
         rows = (
             bronze.where(F.col("kind") != Kind.PROGRESS.value)
             .groupBy("kind", "schema_name", "table_name", "relation_version")
-            .agg(F.max(position).alias("last"), F.count("*").alias("rows"))
+            .agg(F.max(position).alias("last"), F.min("commit_lsn").alias("first_lsn"), F.count("*").alias("rows"))
         )
-        versions: dict[TableName, dict[int, tuple[int, int]]] = {}
-        counts: dict[TableName, int] = {}
+        found: dict[TableName, _Found] = {}
         for row in rows.toLocalIterator():
             is_message = row["kind"] == Kind.MESSAGE
             if is_message and self._target.apply_messages is None:
                 continue
             table = MESSAGES if is_message else TableName(row["schema_name"], row["table_name"])
-            mine = versions.setdefault(table, {})
+            mine = found.setdefault(table, _Found())
+            last = (int(row["last"][0]), int(row["last"][1]))
             if not is_message:
                 version = int(row["relation_version"])
-                mine[version] = max(mine.get(version, (-1, 0)), tuple(row["last"]))
-            counts[table] = counts.get(table, 0) + (0 if row["kind"] == Kind.RELATION else int(row["rows"]))
-        return [
-            Touched(table, tuple(sorted(mine, key=mine.__getitem__)), counts[table])
-            for table, mine in sorted(versions.items())
-        ]
+                mine.versions[version] = max(mine.versions.get(version, (-1, 0)), last)
+            if row["kind"] != Kind.RELATION:
+                mine.add(int(row["rows"]), int(row["first_lsn"]), last[0])
+        return [found[table].touched(table) for table in sorted(found)]
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is known of one table while the rows of ``_touched`` come in."""
+
+    versions: dict[int, tuple[int, int]] = field(default_factory=dict)
+    rows: int = 0
+    span: tuple[int, int] | None = None
+
+    def add(self, rows: int, first: int, last: int) -> None:
+        self.rows += rows
+        self.span = (first, last) if self.span is None else (min(first, self.span[0]), max(last, self.span[1]))
+
+    def touched(self, table: TableName) -> Touched:
+        return Touched(table, tuple(sorted(self.versions, key=self.versions.__getitem__)), self.rows, self.span)

@@ -12,6 +12,8 @@ from walhouse.cli import options
 from walhouse.errors import NotProvenError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from walhouse.ops.status import Status
     from walhouse.proof.verify import Proof
 
@@ -66,7 +68,10 @@ def verify(
     conf: options.Conf = None,
     log_format: options.LogFormatOption = None,
     table: options.Tables = None,
-    limit: Annotated[int, typer.Option(min=0, help="How many differing keys to show for each table.")] = 10,
+    limit: Annotated[
+        int,
+        typer.Option(min=0, help="How many differing keys to show for each table, with both rows; 0 shows no values."),
+    ] = 10,
     form: options.AnswerFormatOption = options.AnswerFormat.TABLE,
 ) -> None:
     """Compare gold with the source, row by row, at one LSN. Ends with exit code 6 if they differ."""
@@ -89,7 +94,9 @@ def _proof_facts(proof: Proof) -> dict[str, object]:
         "lsn": str(proof.lsn),
         "source_rows": proof.source_rows,
         "gold_rows": proof.gold_rows,
+        "differing": proof.comparison.differing,
         "equal": proof.equal,
+        "sample": [difference._asdict() for difference in proof.comparison.sample],
     }
 
 
@@ -97,9 +104,27 @@ def _print_proofs(proofs: list[Proof]) -> None:
     from walhouse.cli.tables import print_table  # noqa: PLC0415  (see the package)
 
     print_table(
-        ("table", "at", "rows in PostgreSQL", "rows in gold", ""),
-        [(p.table, p.lsn, p.source_rows, p.gold_rows, "equal" if p.equal else "different") for p in proofs],
+        ("table", "at", "rows in PostgreSQL", "rows in gold", "differing keys", ""),
+        [
+            (p.table, p.lsn, p.source_rows, p.gold_rows, p.comparison.differing, "equal" if p.equal else "different")
+            for p in proofs
+        ],
     )
+    for proof in proofs:
+        if proof.comparison.sample:
+            print_table(
+                ("key", "in PostgreSQL", "in gold", "copies"),
+                [
+                    (_row(difference.key), _row(difference.source), _row(difference.gold), difference.copies)
+                    for difference in proof.comparison.sample
+                ],
+                title=f"{proof.table}, {len(proof.comparison.sample)} of {proof.comparison.differing} differing keys",
+            )
+
+
+def _row(texts: Sequence[str | None] | None) -> str:
+    """A row's texts; a missing row is said in words, NULL is told apart from a text."""
+    return "no such row" if texts is None else ", ".join("NULL" if text is None else repr(text) for text in texts)
 
 
 def events(

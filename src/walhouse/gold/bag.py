@@ -137,13 +137,13 @@ def merge_bag(
         UNAVAILABLE: "nullif(s.unavailable, CAST(array() AS ARRAY<STRING>))",
         DIGEST: "s.digest",
     }
-    statement = f"""
-        MERGE INTO {target} t USING {{src}} s ON t.{COMMIT_LSN} = s.commit_lsn AND t.{SEQ} = s.seq
+    clauses = f"""
+        ON t.{COMMIT_LSN} = s.commit_lsn AND t.{SEQ} = s.seq
         WHEN MATCHED AND s.deleted THEN DELETE
         WHEN NOT MATCHED AND NOT s.deleted THEN
             INSERT ({", ".join(inserted)}) VALUES ({", ".join(inserted.values())})
         {truncate_clause(found)}"""
-    return run_merge(spark, statement, rows)
+    return run_merge(spark, target, rows, clauses)
 
 
 def rows_to_insert(net: DataFrame) -> DataFrame:

@@ -41,14 +41,14 @@ def merge_rows(
     inserted = {**{quote(c.name): f"s.v{i}" for i, c in enumerate(columns)}, **own_new}
     if toasted:
         inserted[UNAVAILABLE] = _NAMES_AND_MISSING
-    statement = f"""
-        MERGE INTO {target} t USING {{src}} s ON {_same_key(columns, key)}
+    clauses = f"""
+        ON {_same_key(columns, key)}
         WHEN MATCHED AND s.deleted AND {_NEWER} THEN DELETE
         WHEN MATCHED AND {_NEWER} THEN UPDATE SET {", ".join(f"t.{k} = {v}" for k, v in {**values, **own_kept}.items())}
         WHEN NOT MATCHED AND NOT s.deleted THEN
             INSERT ({", ".join(inserted)}) VALUES ({", ".join(inserted.values())})
         {truncate_clause(found)}"""
-    return run_merge(spark, statement, rows)
+    return run_merge(spark, target, rows, clauses)
 
 
 def truncate_clause(found: Survey) -> str:
@@ -60,11 +60,11 @@ def truncate_clause(found: Survey) -> str:
     return f"WHEN NOT MATCHED BY SOURCE AND ({older}) THEN DELETE"
 
 
-def run_merge(spark: SparkSession, statement: str, rows: DataFrame) -> dict[str, int]:
-    """Run a MERGE whose source is written ``{src}``; how many rows were upserted and deleted."""
-    # names may hold braces, which the placeholder syntax would take for its own
-    escaped = statement.replace("{", "{{").replace("}", "}}").replace("{{src}}", "{src}")
-    affected = spark.sql(escaped, src=rows).head(1)[0]
+def run_merge(spark: SparkSession, target: LakeTable, rows: DataFrame, clauses: str) -> dict[str, int]:
+    """MERGE rows, called ``s``, into the target, called ``t``; how many rows were upserted and deleted."""
+    # names may hold braces, which the placeholder's syntax would take for its own
+    escaped = clauses.replace("{", "{{").replace("}", "}}")
+    affected = spark.sql(f"MERGE INTO {target} t USING {{rows}} s {escaped}", rows=rows).head(1)[0]
     return {
         "upserted": affected["num_updated_rows"] + affected["num_inserted_rows"],
         "deleted": affected["num_deleted_rows"],

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.types import BinaryType, BooleanType, StructField, StructType
 
 from walhouse.errors import GoldKeyError, TypeConflictError
-from walhouse.gold.columns import DIGEST_FIELD, OWN_FIELDS, GoldColumn, gold_columns
+from walhouse.gold.columns import COMMIT_LSN, DIGEST_FIELD, OWN_FIELDS, GoldColumn, gold_columns
 from walhouse.gold.native import key_columns
 from walhouse.lakehouse.tables import MERGE_PROPERTIES, create_table, sql_type, table_exists
 from walhouse.names import quote, string_literal
@@ -65,15 +65,17 @@ def _create(
     columns: Sequence[GoldColumn],
     key: GoldKey,
 ) -> None:
-    names = [column.name for column in key_columns(columns, key)]
     cluster = _cluster_columns(columns, key)
     properties = {
         **MERGE_PROPERTIES,
+        # else a timestamp column could not be added later
+        "delta.feature.timestampNtz": "supported",
         SOURCE_PROPERTY: str(relation.name),
         KEY_PROPERTY: json.dumps(list(key), ensure_ascii=False),
     }
-    if any(column.name in names for column in columns[_COLUMNS_WITH_STATISTICS:]):
-        properties["delta.dataSkippingStatsColumns"] = ",".join(map(quote, names))
+    if any(column.name in cluster for column in columns[_COLUMNS_WITH_STATISTICS:]):
+        # clustering needs statistics, which only the first columns have unless told otherwise
+        properties["delta.dataSkippingStatsColumns"] = ",".join(map(quote, [*cluster, COMMIT_LSN]))
     create_table(
         spark,
         layout,
@@ -86,7 +88,7 @@ def _create(
 
 
 def _cluster_columns(columns: Sequence[GoldColumn], key: GoldKey) -> list[str]:
-    """The leading columns of the key that Delta can cluster by."""
+    """The first columns of the key that Delta can cluster by."""
     allowed: list[str] = []
     for column in key_columns(columns, key):
         if isinstance(column.type.spark_type, BinaryType | BooleanType):

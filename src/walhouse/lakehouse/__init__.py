@@ -1,1 +1,4 @@
-"""The lake itself: Spark session, table names and folders, Delta versions, the writer's lock. Knows nothing of PostgreSQL."""
+"""The lake itself: Spark session, table names and folders, Delta versions, the writer's lock.
+
+Knows nothing of PostgreSQL.
+"""

@@ -20,7 +20,7 @@ LOCAL_CATALOG = "spark_catalog"
 
 @dataclass(frozen=True, slots=True)
 class LakeLayout:
-    """Names of the lake's parts. ``path`` is the warehouse folder of a local lake, None where a catalog manages folders."""
+    """Names of the lake's parts. ``path`` is the folder of a local lake, None where a catalog manages folders."""
 
     path: Path | None = None
     catalog: str = LOCAL_CATALOG

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+import pyspark
+from pyspark.sql import SparkSession
 
 DELTA_VERSION: Final = "4.4.0"
 SCALA_VERSION: Final = "2.13"
@@ -38,8 +39,6 @@ def get_session(*, memory: str = "2g", quick: bool = True) -> SparkSession:
     ``quick``: a short-lived command profits from the first-tier compiler only; a benchmark or a long run does not.
     ``memory`` is the local driver's heap.
     """
-    from pyspark.sql import SparkSession
-
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -50,14 +49,12 @@ def get_session(*, memory: str = "2g", quick: bool = True) -> SparkSession:
 
 def local_session(*, memory: str = "2g", quick: bool = True) -> SparkSession:
     """Start Spark in this process on all cores, with Delta, tuned for tables of a laptop's size."""
-    from pyspark.sql import SparkSession
-
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks run in this very environment
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = os.cpu_count() or 2
     options = ["-XX:+UseSerialGC", "-Duser.timezone=UTC"] if quick else ["-XX:+UseParallelGC", "-Duser.timezone=UTC"]
     if quick:
-        # With the first tier alone the code cache is 48 MiB, which Spark's generated code fills; then all is interpreted.
+        # With the first tier alone the code cache has 48 MiB; Spark's generated code fills it, and is then interpreted.
         options += ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m"]
     builder = SparkSession.builder.master(f"local[{cores}]").appName("walhouse")
     settings = {
@@ -67,11 +64,11 @@ def local_session(*, memory: str = "2g", quick: bool = True) -> SparkSession:
         "spark.sql.shuffle.partitions": str(cores),
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(cores),
-        "spark.sql.warehouse.dir": str(Path(os.environ.get("TMPDIR", "/tmp")) / "walhouse-unused-warehouse"),
+        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "walhouse-unused-warehouse"),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.worker.reuse": "true",
         "spark.ui.enabled": "false",
-        "spark.log.level": "ERROR",
+        "spark.log.level": "FATAL",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -86,8 +83,6 @@ def local_session(*, memory: str = "2g", quick: bool = True) -> SparkSession:
 
 def _delta_jars() -> dict[str, str]:
     """Class path of Delta's two jars if an earlier start fetched them (2 s faster), else the coordinates to fetch."""
-    import pyspark
-
     spark_line = ".".join(pyspark.__version__.split(".")[:2])
     artifact = f"delta-spark_{spark_line}_{SCALA_VERSION}"
     names = (f"io.delta_{artifact}-{DELTA_VERSION}.jar", f"io.delta_delta-storage-{DELTA_VERSION}.jar")

@@ -71,6 +71,7 @@ def read_status(
     spark: SparkSession,
     layout: LakeLayout,
     conn: Connection,
+    *,
     source_lsn: Lsn,
     slot_name: str,
     slot: SlotState | None,
@@ -100,7 +101,7 @@ def _age(spark: SparkSession, layout: LakeLayout, pass_number: int) -> float:
         .first()
     )
     assert row is not None
-    return max(0.0, datetime.now(UTC).timestamp() - row[0] / 1e6)
+    return max(0.0, datetime.now(UTC).timestamp() - float(row[0]) / 1e6)
 
 
 def _tables(spark: SparkSession, layout: LakeLayout, captured_to: Lsn) -> tuple[TableStatus, ...]:

@@ -91,6 +91,7 @@ class Verification:
         self,
         spark: SparkSession,
         layout: LakeLayout,
+        *,
         settings: CaptureSettings,
         relations: RelationCatalog,
         capture: Capture,
@@ -183,7 +184,7 @@ class Verification:
 
     def _gold_rows(self, table: TableName, epoch: EpochRange) -> DataFrame:
         name = self._layout.gold(table)
-        version = self._gold.ledger.versions([table], epoch.to_pass)[table]
+        version = self._gold.ledger.versions(epoch.to_pass)[table]
         return at_version(self._spark, name, version)
 
     def _record(self, proofs: Sequence[Proof]) -> None:
