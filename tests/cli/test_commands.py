@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import TYPE_CHECKING
 
@@ -108,9 +109,35 @@ def test_the_whole_path_by_commands(
     assert [(proof["table"], proof["equal"]) for proof in proofs] == [("public.orders", True)]
 
     spark.sql(f"DELETE FROM {lake.gold_schema}.public_orders")
-    assert "different" in walhouse("verify", code=6)
+    database.execute("INSERT INTO orders VALUES (3, 'third', 3)")
+    shown = walhouse("verify", code=6)
+    assert "different" in shown
+    assert "'changed'" in shown
+    assert "no such row" in shown
 
-    assert walhouse("drop", code=1) == ""  # there is nobody to answer
-    assert len(slots(database)) == 1
-    walhouse("drop", "--yes")
-    assert slots(database) == []
+
+def test_drop_asks_first_and_removes_slot_and_publication_but_nothing_else(
+    database: Database,
+    configure: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    database.execute(
+        *SHOP,
+        f"SELECT pg_create_logical_replication_slot('s_{database.name}', 'pgoutput')",
+        "SELECT pg_create_logical_replication_slot('another', 'pgoutput')",
+        "CREATE PUBLICATION walhouse_test FOR TABLE orders",
+        "CREATE PUBLICATION another FOR TABLE orders",
+    )
+    conf = configure()
+    for answer in ("", "n\n", "maybe\n"):
+        monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+        assert run(["drop", "--conf", conf]) == 1
+    assert len(slots(database)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"Remove the slot s_{database.name} and the publication walhouse_test" in err
+
+    assert run(["drop", "--conf", conf, "--yes"]) == 0
+    assert slots(database) == ["another"]
+    assert database.execute("SELECT pubname FROM pg_publication") == [("another",)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -94,8 +95,13 @@ def drop(
         what = f"the slot {connector.slot_name} and the publication {connector.publication_name}"
         where = f"{connector.database_dbname} on {connector.database_hostname}:{connector.database_port}"
         if not yes:
-            typer.confirm(
-                f"Remove {what} of the database {where}? The lake cannot be continued after it.", abort=True, err=True
-            )
+            _ask(f"Remove {what} of the database {where}? The lake cannot be continued after it.")
         house.drop()
     log(f"removed {what}")
+
+
+def _ask(question: str) -> None:
+    """Ask on standard error; anything but yes ends the command."""
+    typer.echo(f"{question} [y/N] ", err=True, nl=False)
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise typer.Abort
