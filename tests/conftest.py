@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +11,9 @@ from walhouse.lakehouse.layout import LakeLayout
 from walhouse.lakehouse.session import local_session
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 pytest_plugins = ["tests.fixtures_server", "tests.fixtures_house"]

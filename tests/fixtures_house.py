@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 if TYPE_CHECKING:
-    from walhouse.api import Walhouse
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
     from tests.fixtures_server import Database
+    from walhouse.api import Walhouse
     from walhouse.lakehouse.layout import LakeLayout
 
 MakeHouse = Callable[..., "Walhouse"]
@@ -52,9 +53,7 @@ def write_configuration(folder: Path, database: Database, layout: LakeLayout, **
 
 
 @pytest.fixture
-def make_house(
-    spark: SparkSession, database: Database, lake: LakeLayout, tmp_path: Path
-) -> Iterator[MakeHouse]:
+def make_house(spark: SparkSession, database: Database, lake: LakeLayout, tmp_path: Path) -> Iterator[MakeHouse]:
     """Opens a house, again and again if a test wants a new process's view; closes all of them after the test."""
     opened: list[Walhouse] = []
 

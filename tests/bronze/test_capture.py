@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +20,8 @@ from walhouse.errors import (
 from walhouse.lsn import Lsn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from tests.fixtures_house import MakeHouse
@@ -68,7 +69,9 @@ def test_a_commit_that_starts_exactly_at_the_end_of_a_range_belongs_to_the_next_
     capture = begun(make_house())
     with table.connect(autocommit=False) as writer:
         writer.execute("INSERT INTO t VALUES (1, 'open')")
-        with table.connect() as other:  # makes the server flush all that is written so far, and moves the WAL no further
+        with (
+            table.connect() as other
+        ):  # makes the server flush all that is written so far, and moves the WAL no further
             other.execute("SELECT pg_log_standby_snapshot()")
         end = position(table, "pg_current_wal_insert_lsn")
         writer.commit()
@@ -185,15 +188,14 @@ def test_an_initial_snapshot_that_ended_before_its_commit_is_taken_again_and_the
     assert ids(spark, lake) == ["3"]
 
 
-def test_the_slot_stands_where_bronze_ends_and_never_later(
-    table: Database, make_house: MakeHouse
-) -> None:
+def test_the_slot_stands_where_bronze_ends_and_never_later(table: Database, make_house: MakeHouse) -> None:
     house = make_house()
     for number in range(3):
         table.execute(f"INSERT INTO t VALUES ({number}, 'x')")
         progress = house.capture()
-        [(confirmed,)] = table.execute("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE database = "
-                                       f"'{table.name}'")
+        [(confirmed,)] = table.execute(
+            f"SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE database = '{table.name}'"
+        )
         assert Lsn.parse(confirmed) == progress.captured_to
 
 
@@ -237,7 +239,9 @@ def begun_at_witness(make_house: MakeHouse, spark: SparkSession, lake: LakeLayou
     from dataclasses import replace
 
     capture = make_house()._capture()
-    [(confirmed,)] = table.execute("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = 'witness'")
+    [(confirmed,)] = table.execute(
+        "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = 'witness'"
+    )
     assert capture._progress is not None
     capture._progress = replace(capture._progress, captured_to=Lsn.parse(confirmed))
     capture.begin()
@@ -362,9 +366,7 @@ def test_a_role_that_may_replicate_and_select_is_enough(
     role = f"reader_{table.name}"
     table.execute(f"CREATE ROLE {role} LOGIN REPLICATION PASSWORD 'quiet'", f"GRANT SELECT ON t TO {role}")
     try:
-        house = make_house(
-            database_user=role, database_password="quiet", publication_autocreate_mode="disabled"
-        )
+        house = make_house(database_user=role, database_password="quiet", publication_autocreate_mode="disabled")
         house.capture()
         table.execute("INSERT INTO t VALUES (2, 'y')")
         house.capture()

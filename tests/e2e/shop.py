@@ -18,6 +18,7 @@ from fixtures.shop.rows import Scale, create_shop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
     from tests.fixtures_server import Server
 
 SMALL: Final = Scale(customers=120, products=40, orders=150)

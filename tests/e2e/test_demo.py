@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
@@ -14,7 +15,6 @@ import pytest
 from demo.place import Place
 from fixtures.shop.rows import TABLES
 from tests.e2e.shop import environment
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,6 +16,7 @@ from walhouse.api import Walhouse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
     from tests.fixtures_server import Server

@@ -96,12 +96,17 @@ def test_verify_finds_one_value_that_is_wrong_one_row_that_is_missing_and_one_to
     house.run()
     docs, bag, small = (lake.gold(TABLES[index]) for index in (0, 3, 5))
     spark.sql(f"UPDATE {docs} SET score = 7.000000000000001 WHERE id = 7")
-    spark.sql(f"INSERT INTO {bag} SELECT word, n, x, _commit_lsn, _seq - 1000, _rescued, _unavailable, _digest FROM {bag} "
-              "LIMIT 1")
+    spark.sql(
+        f"INSERT INTO {bag} SELECT word, n, x, _commit_lsn, _seq - 1000, _rescued, _unavailable, _digest FROM {bag} "
+        "LIMIT 1"
+    )
     spark.sql(f"DELETE FROM {small}")
     # The proof reads the version that the epoch recorded: as a later epoch would have recorded these.
-    database.execute("UPDATE docs SET title = 'u' WHERE id = 1", "INSERT INTO bag VALUES ('z', 1, 1)",
-                     "INSERT INTO small VALUES (2, '2024-01-02')")
+    database.execute(
+        "UPDATE docs SET title = 'u' WHERE id = 1",
+        "INSERT INTO bag VALUES ('z', 1, 1)",
+        "INSERT INTO small VALUES (2, '2024-01-02')",
+    )
     house.run()
     proofs = {proof.table: proof for proof in house.verify()}
     assert {proof.table.table for proof in proofs.values() if not proof.equal} == {"docs", "bag", "small"}

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 from pyspark.sql import functions as F
 
-from walhouse.names import TableName
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.fixtures_server import Database
     from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.names import TableName
 
 NATIVE = {"boolean", "smallint", "integer", "bigint", "bytea", "date", "timestamp without time zone", "text"}
 
@@ -43,7 +42,9 @@ def gold_rows(spark: SparkSession, lake: LakeLayout, table: TableName) -> Counte
     frame = spark.table(str(lake.gold(table)))
     assert frame.where(F.col("_unavailable").isNotNull()).count() == 0
     columns = [
-        F.unix_micros(F.col(f"`{field.name}`")) if field.dataType.simpleString() == "timestamp" else F.col(f"`{field.name}`")
+        F.unix_micros(F.col(f"`{field.name}`"))
+        if field.dataType.simpleString() == "timestamp"
+        else F.col(f"`{field.name}`")
         for field in frame.schema
         if not field.name.startswith("_")
     ]

@@ -1,0 +1,123 @@
+"""Epochs: what dies between two durable steps is applied again, and the outcome is the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.witness import gold_rows, source_rows
+from walhouse.changes.epochs import EpochLedger, Layer
+from walhouse.names import TableName
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.fixtures_house import MakeHouse
+    from tests.fixtures_server import Database
+    from walhouse.lakehouse.layout import LakeLayout
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+DOCS, BAG = TableName("public", "docs"), TableName("public", "bag")
+
+
+class Killed(BaseException):
+    """Stands for the end of the process at that moment."""
+
+
+@pytest.fixture
+def tables(database: Database) -> Database:
+    database.execute(
+        "CREATE TABLE docs (id int PRIMARY KEY, title text, body text)",
+        "ALTER TABLE docs ALTER body SET STORAGE EXTERNAL",
+        "CREATE TABLE bag (word text)",
+        "ALTER TABLE bag REPLICA IDENTITY FULL",
+        "INSERT INTO docs SELECT g, 'first', repeat(g::text, 3000) FROM generate_series(1, 5) g",
+        "INSERT INTO bag VALUES ('a'), ('a'), ('b')",
+    )
+    return database
+
+
+def change(database: Database) -> None:
+    """Moves whose out-of-line value is not sent: only the lake has it, under the old key."""
+    database.execute(
+        "UPDATE docs SET id = 10 WHERE id = 1",
+        "UPDATE docs SET title = 'second' WHERE id = 2",
+        "DELETE FROM docs WHERE id = 3",
+        "DELETE FROM bag WHERE ctid = (SELECT min(ctid) FROM bag WHERE word = 'a')",
+        "INSERT INTO bag VALUES ('c'), ('c')",
+    )
+
+
+@pytest.mark.parametrize("step", ["plan", "finish"])
+def test_an_epoch_that_died_before_or_after_its_tables_were_changed_ends_up_the_same(
+    step: str,
+    spark: SparkSession,
+    tables: Database,
+    lake: LakeLayout,
+    make_house: MakeHouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_house().run()
+    change(tables)
+    original = getattr(EpochLedger, step)
+
+    def die(ledger: EpochLedger, *arguments: Any) -> None:
+        if step == "plan":
+            original(ledger, *arguments)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EpochLedger, step, die)
+        with pytest.raises(Killed):
+            make_house().run()
+    tables.execute("UPDATE docs SET id = 11 WHERE id = 10", "INSERT INTO docs VALUES (1, 'again', 'short')")
+    make_house().run()
+    for table in (DOCS, BAG):
+        assert gold_rows(spark, lake, table) == source_rows(tables, table)
+    for table, events in ((DOCS, 5 + 2 + 1 + 1 + 2 + 1), (BAG, 3 + 1 + 2)):
+        silver = spark.table(str(lake.silver(table)))
+        assert silver.count() == events
+        assert silver.select("commit_lsn", "seq", "op").distinct().count() == events
+
+
+def test_a_table_that_fails_leaves_the_epoch_to_be_applied_again(
+    spark: SparkSession,
+    tables: Database,
+    lake: LakeLayout,
+    make_house: MakeHouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from walhouse import api
+
+    house = make_house()
+    house.capture()
+    original = api.apply_gold
+
+    def fail_for_docs(*arguments: Any, **options: Any) -> Any:
+        if arguments[-1].table == DOCS:
+            raise Killed
+        return original(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(api, "apply_gold", fail_for_docs)
+        with pytest.raises(Killed):
+            make_house().gold()
+    make_house().gold()
+    for table in (DOCS, BAG):
+        assert gold_rows(spark, lake, table) == source_rows(tables, table)
+
+
+def test_the_ledger_names_a_version_of_every_table_at_one_lsn(
+    spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    house = make_house()
+    house.run()
+    before = {table: gold_rows(spark, lake, table) for table in (DOCS, BAG)}
+    first = EpochLedger(spark, lake, Layer.GOLD).versions()
+    change(tables)
+    house.run()
+    for table, version in first.items():
+        then = spark.read.option("versionAsOf", version).table(str(lake.gold(table)))
+        assert then.count() == before[table].total()

@@ -1,0 +1,69 @@
+"""kill -9, at moments that nobody chose: running again ends up the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.hammer import SCHEMA, TABLES, Hammer
+from tests.e2e.shop import environment
+from tests.e2e.witness import gold_rows, source_rows
+from tests.fixtures_house import write_configuration
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.fixtures_house import MakeHouse
+    from tests.fixtures_server import Database
+    from walhouse.lakehouse.layout import LakeLayout
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+
+def commits(lake: LakeLayout, schema: str) -> int:
+    assert lake.path is not None
+    return len(list((lake.path / schema).glob("*/_delta_log/*.json")))
+
+
+def run_until(conf: Path, lake: LakeLayout, schema: str, more: int) -> None:
+    """Run the command in a process group of its own; kill all of it once a layer has so many more commits."""
+    target = commits(lake, schema) + more
+    command = [sys.executable, "-m", "walhouse.cli", "run", "--conf", str(conf)]
+    process = subprocess.Popen(
+        command, env=environment(), start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 240
+    while commits(lake, schema) < target:
+        assert process.poll() is None, f"the run ended before {schema} had {target} commits"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_a_run_killed_in_bronze_in_silver_and_in_gold_ends_up_as_if_it_had_not_been(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse, tmp_path: Path
+) -> None:
+    database.execute(*SCHEMA)
+    with Hammer(database, 21, 60) as writer:
+        writer.join()
+    conf = write_configuration(tmp_path, database, lake, publish_via_partition_root=True)
+    for seed, (schema, more) in enumerate(((lake.bronze_schema, 2), (lake.silver_schema, 8), (lake.gold_schema, 9))):
+        run_until(conf, lake, schema, more)
+        with Hammer(database, seed, 15) as writer:
+            writer.join()
+    house = make_house(publish_via_partition_root=True)
+    house.run()
+    for table in TABLES:
+        assert gold_rows(spark, lake, table) == source_rows(database, table)
+        silver = spark.table(str(lake.silver(table)))
+        assert silver.count() == silver.select("commit_lsn", "seq", "op").distinct().count()
+    assert all(proof.equal for proof in house.verify())
