@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import functions as F  # noqa: N812  the customary name
+from pyspark.sql import functions as F
 
 from walhouse.config.java_regex import PatternError, compile_pattern
 
