@@ -36,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"Nothing is left of the demo in {place.folder}.")
             return 0
         terminal = _terminal_of_its_own(place.log)
-        story = Story(place, Screen(Console(file=terminal)), Scale(customers=options.customers))
+        console = Console(file=terminal, width=None if terminal.isatty() else 110)
+        story = Story(place, Screen(console), Scale(customers=options.customers, orders=2 * options.customers))
         return 0 if story.tell(options.transactions, options.rate) else 1
     except (DemoError, WalhouseError) as error:
         print(f"\n{error}", file=terminal)

@@ -23,6 +23,8 @@ from walhouse.config.configuration import Configuration, load
 from walhouse.config.secrets import SecretReference
 
 _MARK: Final = ".walhouse-demo"
+_SETTINGS: Final = {"max_slot_wal_keep_size": "2GB"}
+"""As one should: a slot that nobody reads must not fill the disk."""
 
 
 class DemoError(Exception):
@@ -51,7 +53,8 @@ class Place:
     @property
     def is_new(self) -> bool:
         """True before the first run."""
-        return not (self.folder / "lake").exists()
+        lake = self.configuration.lake.path
+        return lake is None or not lake.exists()
 
     @property
     def server_folder(self) -> Path:
@@ -90,7 +93,7 @@ class Place:
         port = self.configuration.connector.database_port
         if not (self.server_folder / "data" / "postmaster.pid").exists() and not _is_free(port):
             raise DemoError(f"Port {port} is taken by another program: set another database.port in {self._file_name}.")
-        return EmbeddedServer.start(self.server_folder, port=port)
+        return EmbeddedServer.start(self.server_folder, port=port, settings=_SETTINGS)
 
     def ensure_shop(self, server: EmbeddedServer, scale: Scale) -> bool:
         """Make the user, the database and the shop in it, where they are missing. True if the shop is new."""

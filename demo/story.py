@@ -37,7 +37,6 @@ class Story:
 
     def tell(self, transactions: int, rate: float) -> bool:
         """Run it all. True if every gold table is proven equal to its source. The server goes on running."""
-        say = self.screen.say
         is_new = self.place.is_new
         with self.screen.step("PostgreSQL and the shop in it") as step:
             server = self.place.start_server()
@@ -48,17 +47,12 @@ class Story:
             spark = local_session()
         with closing(Walhouse.open(self.place.configuration, spark)) as house:
             self._check(house)
-            say(f"The shop is open: {transactions:,} transactions, {rate:g} a second, from now on.")
-            with Workload(self.place.dsn, transactions=transactions, rate=rate, seed=run) as workload:
-                first = "Snapshot and stream, while the shop writes" if is_new else "The stream, from where it stopped"
-                with self.screen.step(first) as step:
-                    house.run(progress=step)
-                while workload.is_alive():
-                    with self.screen.step("What happened meanwhile") as step:
-                        house.run(progress=step)
-            with self.screen.step("The rest") as step:
+            if is_new:
+                self._snapshot(house, transactions // 2, rate, run)
+            self._stream(house, transactions, rate, run)
+            proofs = self._prove(house, rate, run)
+            with self.screen.step("What was sold during the proof") as step:
                 house.run(progress=step)
-            proofs = self._prove(house, run)
             self._show(house, proofs)
         spark.stop()
         return bool(proofs) and all(proof.equal for proof in proofs)
@@ -70,12 +64,30 @@ class Story:
                 self.screen.say(f"[yellow]{finding.severity}[/] {finding.subject}: {finding.problem} {finding.todo}")
         self.screen.say(f"{len(findings)} checks of the source before anything is captured")
 
-    def _prove(self, house: Walhouse, run: int) -> Sequence[Proof]:
+    def _snapshot(self, house: Walhouse, transactions: int, rate: float, run: int) -> None:
+        self.screen.say(
+            f"The shop opens: {transactions:,} transactions, {rate:g} a second, while it is read for the first time"
+        )
+        with self._workload(transactions, rate, seed=run), self.screen.step("Initial snapshot into bronze") as step:
+            house.capture(progress=step)
+
+    def _stream(self, house: Walhouse, transactions: int, rate: float, run: int) -> None:
+        self.screen.say(f"The shop goes on: {transactions:,} transactions, {rate:g} a second")
+        with self._workload(transactions, rate, seed=10_000 + run) as workload:
+            while workload.is_alive():
+                with self.screen.step("The log into bronze, silver and gold") as step:
+                    house.run(progress=step)
+
+    def _prove(self, house: Walhouse, rate: float, run: int) -> Sequence[Proof]:
+        self.screen.say(f"The proof begins, and the shop goes on: {_DURING_PROOF:,} transactions, {rate:g} a second")
         with (
-            Workload(self.place.dsn, transactions=_DURING_PROOF, rate=40, seed=10_000 + run),
-            self.screen.step("Proof, while the shop writes again") as step,
+            self._workload(_DURING_PROOF, rate, seed=20_000 + run),
+            self.screen.step("Proof: every row of every table, in PostgreSQL and in gold") as step,
         ):
             return house.verify(progress=step)
+
+    def _workload(self, transactions: int, rate: float, *, seed: int) -> Workload:
+        return Workload(self.place.dsn, transactions=transactions, rate=rate, seed=seed)
 
     def _show(self, house: Walhouse, proofs: Sequence[Proof]) -> None:
         status = house.status()
