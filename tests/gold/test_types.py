@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from tests.gold.changelog import change, column, epoch_of, numeric, relation
 from walhouse.gold.apply import apply_gold

@@ -68,16 +68,17 @@ def expected_overrides(
         return None
     if not key:
         net = fold_bag(changes, (relation,), found).select(F.col("image").alias("values"), F.col("net").alias("copies"))
-        if found.truncated_at is None:
-            return net
-        return net.unionByName(source.select("values", F.lit(-1).cast("bigint").alias("copies")))
+        if found.truncated_at is not None:
+            net = net.unionByName(source.select("values", F.lit(-1).cast("bigint").alias("copies")))
+        return net.localCheckpoint()
     rows = source.select("values", key_texts(F.col("values"), relation, key).alias("key"))
     touched = _touched_keys(changes, relation, key)
     if found.truncated_at is None:
         rows = rows.join(touched, "key", "left_semi")
     folded = fold(changes.unionByName(_as_base(rows, relation)), (relation,), key, found)
     left = folded.where(~F.col("deleted")).select("key", F.col("image").alias("values"))
-    return touched.unionByName(rows.select("key")).distinct().join(left, "key", "left")
+    # few rows that are used several times, and that would read the source each time
+    return touched.unionByName(rows.select("key")).distinct().join(left, "key", "left").localCheckpoint()
 
 
 def _as_proof_texts(changes: DataFrame, relations: Sequence[RelationDescription]) -> DataFrame:
