@@ -35,7 +35,7 @@ from walhouse.lakehouse.lock import write_lock
 from walhouse.lakehouse.session import get_session
 from walhouse.lakehouse.tables import register_tables, table_exists
 from walhouse.ops.reporting import Reporter, Silent
-from walhouse.ops.retry import retry_for
+from walhouse.ops.retry import Retry, retry_for
 from walhouse.ops.status import Status, read_status
 from walhouse.postgres.check import Finding, check_source
 from walhouse.postgres.connection import connect
@@ -132,6 +132,7 @@ class Walhouse:
             snapshot_mode=connector.snapshot_mode,
             max_pass_bytes=lake.max_pass_bytes,
             snapshot_chunk_pages=lake.snapshot_chunk_pages,
+            snapshot_parallelism=lake.snapshot_parallelism,
             flush_timeout_seconds=lake.flush_timeout_seconds,
         )
 
@@ -280,7 +281,7 @@ class Walhouse:
         )
 
     def sql(self, query: str) -> DataFrame:
-        """Ask the lake: tables are ``bronze.wal``, ``silver.<schema>_<table>``, ``gold.<schema>_<table>``, ``ops.*``."""
+        """Ask the lake. Tables: ``bronze.wal``, ``silver.<schema>_<table>``, ``gold.<schema>_<table>``, ``ops.*``."""
         return self.spark.sql(query)
 
     def drop(self) -> None:
@@ -322,7 +323,8 @@ class Walhouse:
         """Rounds without end: a round where there is something, a pause where there is not."""
         failures = 0
         last_commit = time.monotonic()
-        lake = self.configuration.lake
+        connector, lake = self.configuration.connector, self.configuration.lake
+        slot_retry = Retry(connector.slot_retry_delay_ms / 1000, connector.slot_max_retries)
         while True:
             try:
                 capture = self._capture()
@@ -339,7 +341,7 @@ class Walhouse:
                         time.sleep(IDLE_SECONDS)
                     failures = 0
             except WalhouseError as error:
-                policy = retry_for(error)
+                policy = retry_for(error, slot_retry)
                 failures += 1
                 if policy is None or failures > policy.times:
                     raise

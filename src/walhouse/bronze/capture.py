@@ -133,7 +133,7 @@ class Capture:
         return written
 
     def _publication(self, progress: Progress) -> str:
-        """The publication's fingerprint. Raises PublicationChangedError if changes may be missing since the last pass."""
+        """The publication's fingerprint. Raises PublicationChangedError if changes may be missing."""
         state = read_publication(self._conn, self._settings.publication)
         require_unchanged(self._conn, progress.publication, state)
         return state.fingerprint

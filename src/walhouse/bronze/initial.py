@@ -143,7 +143,10 @@ class InitialPass:
         )
 
     def _append(self, plan: SnapshotPlan, progress: Progress) -> Progress:
-        return append(self._spark, self._layout, load(self._spark, plan), progress)
+        rows = load(self._spark, plan)
+        if self._settings.snapshot_parallelism:
+            rows = rows.coalesce(self._settings.snapshot_parallelism)
+        return append(self._spark, self._layout, rows, progress)
 
 
 def group_chunks(chunks: Iterable[Chunk], pages: int) -> tuple[tuple[Chunk, ...], ...]:

@@ -31,5 +31,7 @@ class CaptureSettings:
     """Bytes of WAL that one pass reads at most."""
     snapshot_chunk_pages: int
     """Pages of a table that one snapshot chunk covers."""
+    snapshot_parallelism: int
+    """Chunks read side by side at most; 0: as many as Spark has cores for."""
     flush_timeout_seconds: float
     """How long to wait for the server to flush its WAL up to a wanted position."""

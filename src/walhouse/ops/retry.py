@@ -34,6 +34,8 @@ POLICY: Final[dict[type[WalhouseError], Retry]] = {
 """Used by continuous runs only: whoever runs a single command sees the error at once."""
 
 
-def retry_for(error: WalhouseError) -> Retry | None:
-    """The policy of an error, or None if trying again cannot help."""
+def retry_for(error: WalhouseError, slot: Retry | None = None) -> Retry | None:
+    """The policy of an error, or None if trying again cannot help. ``slot``: what is configured for a slot in use."""
+    if slot is not None and isinstance(error, SlotInUseError):
+        return slot
     return POLICY.get(type(error))
