@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from walhouse.bronze.table import COLUMNS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from pyspark.sql import Row
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from tests.silver.bronze_rows import column
 from tests.silver.bronze_rows import numeric_typmod as numeric
