@@ -130,16 +130,14 @@ def test_a_range_holds_the_commits_that_start_in_it(spark: SparkSession, told: L
 def test_a_value_is_printed_as_the_json_converter_prints_it(spark: SparkSession, told: LakeLayout) -> None:
     (line,) = events(spark, told, PLAIN, {ORDERS: (OLD, NEW)}, to_lsn=Lsn(200), messages=False)
     assert line == (
-        (
-            '{"destination":"p.shop.Orders___co","key":{"id":1},"value":{"before":null,'
-            '"after":{"id":1,"Note":"say \\"ž\\""},'
-            '"source":{"version":"9","connector":"postgresql","name":"p","ts_ms":1795246200123,"snapshot":"false",'
-            '"db":"db","sequence":"[null,\\"1005\\"]","ts_us":1795246200123456,"ts_ns":1795246200123456000,'
-            '"schema":"shop","table":"Orders & co","txId":700,"lsn":1005,"xmin":null,"origin":null,"origin_lsn":null},'
-            '"transaction":null,"op":"c","ts_ms":1795246201654,"ts_us":1795246201654321,"ts_ns":1795246201654321000},'
-            '"headers":{}}'
-        )
-    ]
+        '{"destination":"p.shop.Orders___co","key":{"id":1},"value":{"before":null,'
+        '"after":{"id":1,"Note":"say \\"ž\\""},'
+        '"source":{"version":"9","connector":"postgresql","name":"p","ts_ms":1795246200123,"snapshot":"false",'
+        '"db":"db","sequence":"[null,\\"1005\\"]","ts_us":1795246200123456,"ts_ns":1795246200123456000,'
+        '"schema":"shop","table":"Orders & co","txId":700,"lsn":1005,"xmin":null,"origin":null,"origin_lsn":null},'
+        '"transaction":null,"op":"c","ts_ms":1795246201654,"ts_us":1795246201654321,"ts_ns":1795246201654321000},'
+        '"headers":{}}'
+    )
 
 
 def test_special_values_and_bytes_are_printed_as_text(spark: SparkSession, told: LakeLayout) -> None:

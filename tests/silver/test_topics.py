@@ -16,8 +16,6 @@ from walhouse.silver.topics import message_topic, sanitise, table_topic
 if TYPE_CHECKING:
     from walhouse.pgoutput.relation import RelationDescription
 
-if TYPE_CHECKING:
-    
 
 @pytest.mark.parametrize(
     ("name", "expected"),
