@@ -21,7 +21,14 @@ pytest_plugins = ["tests.fixtures_server", "tests.fixtures_house"]
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = local_session(memory="3g", quick=True)
+    # Thousands of small queries: compiling each costs more than running it. The commands, the demo and the notebooks
+    # are tested in processes of their own, with the settings that users have.
+    settings = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
+    }
+    session = local_session(memory="4g", quick=True, settings=settings)
     yield session
     session.stop()
 

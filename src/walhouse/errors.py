@@ -27,9 +27,7 @@ class WalhouseError(Exception):
         return _rebuild, (type(self), self.problem, self.safe_text, self.todo_text, self.fields)
 
 
-def _rebuild(
-    kind: type[WalhouseError], problem: str, safe: str, todo: str, fields: dict[str, object]
-) -> WalhouseError:
+def _rebuild(kind: type[WalhouseError], problem: str, safe: str, todo: str, fields: dict[str, object]) -> WalhouseError:
     return kind(problem, safe=safe, todo=todo, **fields)
 
 
@@ -132,7 +130,7 @@ class ReplicaIdentityError(SourceError):
 
 
 class SourceChangedError(SourceError):
-    """The server behind the address is another one: system identifier, timeline or database. Fields: expected, found."""
+    """The server is another one: system identifier, timeline or database. Fields: expected, found."""
 
 
 class DecodingNoticeError(SourceError):
@@ -220,7 +218,7 @@ class TypeConflictError(LakeError):
 
 
 class GoldKeyError(LakeError):
-    """The columns that identify a row of a gold table are no longer those of its source. Fields: table, expected, found."""
+    """The columns that identify a row of a gold table are no longer its source's. Fields: table, expected, found."""
 
     safe = "The gold table was not changed; bronze holds every change."
     todo = "Rebuild this gold table from bronze."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-import walhouse.bronze.capture as capture_module
+from walhouse.bronze.source import load
 from walhouse.errors import (
     AppendSkippedError,
     PublicationChangedError,
@@ -18,10 +18,9 @@ from walhouse.errors import (
     SlotMissingError,
 )
 from walhouse.lsn import Lsn
+from walhouse.postgres.slot import advance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import SparkSession
 
     from tests.fixtures_house import MakeHouse
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from walhouse.api import Walhouse
     from walhouse.bronze.capture import Capture
     from walhouse.lakehouse.layout import LakeLayout
+
+ADVANCE = "walhouse.bronze.capture.advance"
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -121,14 +122,13 @@ def test_lone_messages_are_captured_once_even_if_the_slot_did_not_move(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     capture = begun(make_house())
-    advance = capture_module.advance
     for number in range(4):
         table.execute(f"SELECT pg_logical_emit_message(false, 'lone', 'm{number}')")
         table.execute("SELECT pg_log_standby_snapshot()")  # flushed, and the message is the last of its range
         kept = number % 2 == 0
-        monkeypatch.setattr(capture_module, "advance", (lambda *_: None) if kept else advance)
+        monkeypatch.setattr(ADVANCE, (lambda *_: None) if kept else advance)
         capture.run(position(table, "pg_current_wal_flush_lsn"), nothing)
-    monkeypatch.setattr(capture_module, "advance", advance)
+    monkeypatch.setattr(ADVANCE, advance)
     begun(make_house()).run(position(table, "pg_current_wal_flush_lsn"), nothing)
     contents = sorted(bytes(row["message"]["content"]).decode() for row in rows(spark, lake, "message"))
     assert contents == ["m0", "m1", "m2", "m3"]
@@ -154,7 +154,7 @@ def test_a_pass_that_ended_before_or_after_its_commit_is_neither_lost_nor_double
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(capture_module, where, killed)
+        patch.setattr(f"walhouse.bronze.capture.{where}", killed)
         with pytest.raises(Killed):
             capture.run(capture.target(), nothing)
     table.execute("INSERT INTO t VALUES (3, 'c')")
@@ -381,13 +381,12 @@ def test_no_plan_shows_the_password_or_the_address(
     table: Database, make_house: MakeHouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frames: list[Any] = []
-    original: Callable[..., Any] = capture_module.load
 
     def seen(*arguments: Any) -> Any:
-        frames.append(original(*arguments))
+        frames.append(load(*arguments))
         return frames[-1]
 
-    monkeypatch.setattr(capture_module, "load", seen)
+    monkeypatch.setattr("walhouse.bronze.capture.load", seen)
     house = make_house()
     capture = begun(house)
     table.execute("INSERT INTO t VALUES (1, 'x')")

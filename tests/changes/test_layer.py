@@ -8,6 +8,7 @@ import pytest
 
 from tests.e2e.witness import gold_rows, source_rows
 from walhouse.changes.epochs import EpochLedger, Layer
+from walhouse.gold.apply import apply_gold
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
@@ -89,19 +90,17 @@ def test_a_table_that_fails_leaves_the_epoch_to_be_applied_again(
     make_house: MakeHouse,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from walhouse import api
 
     house = make_house()
     house.capture()
-    original = api.apply_gold
 
     def fail_for_docs(*arguments: Any, **options: Any) -> Any:
         if arguments[-1].table == DOCS:
             raise Killed
-        return original(*arguments, **options)
+        return apply_gold(*arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(api, "apply_gold", fail_for_docs)
+        patch.setattr("walhouse.api.apply_gold", fail_for_docs)
         with pytest.raises(Killed):
             make_house().gold()
     make_house().gold()

@@ -5,6 +5,7 @@ One wide table, one Spark job: a column a case. Values marked O come from Debezi
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -210,3 +211,14 @@ def test_a_type_without_a_rule_is_text_and_says_so() -> None:
 def test_a_built_in_type_is_known_by_its_oid_where_the_catalog_was_not() -> None:
     forgotten = ColumnDescription("c", 1184, 3, identity=False)
     assert silver_type(forgotten).semantic == "io.debezium.time.ZonedTimestamp"
+
+
+def test_any_number_keeps_its_value_to_the_last_digit(spark: SparkSession) -> None:
+    random = Random(20261121)
+    numbers = [random.choice((1, -1)) * random.randrange(10 ** random.randrange(1, 120)) for _ in range(400)] + [
+        sign * 2**bits + near for sign in (1, -1) for bits in range(0, 160, 8) for near in (-1, 0, 1)
+    ]
+    kind = silver_type(column("n", "numeric", typmod=numeric(200, 0)))
+    rows = spark.createDataFrame([(str(number),) for number in numbers], "text string")
+    values = rows.select("text", F.expr(kind.convert("text")).alias("value")).collect()
+    assert {row.text: bytes(row.value) for row in values} == {str(n): twos_complement(n) for n in numbers}

@@ -9,10 +9,13 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyspark
 from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 DELTA_VERSION: Final = "4.4.0"
 SCALA_VERSION: Final = "2.13"
@@ -47,8 +50,11 @@ def get_session(*, memory: str = "2g", quick: bool = True) -> SparkSession:
     return local_session(memory=memory, quick=quick)
 
 
-def local_session(*, memory: str = "2g", quick: bool = True) -> SparkSession:
-    """Start Spark in this process on all cores, with Delta, tuned for tables of a laptop's size."""
+def local_session(*, memory: str = "2g", quick: bool = True, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """Start Spark in this process on all cores, with Delta, tuned for tables of a laptop's size.
+
+    ``settings`` are further ones, which win.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks run in this very environment
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = os.cpu_count() or 2
@@ -57,7 +63,7 @@ def local_session(*, memory: str = "2g", quick: bool = True) -> SparkSession:
         # With the first tier alone the code cache has 48 MiB; Spark's generated code fills it, and is then interpreted.
         options += ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m"]
     builder = SparkSession.builder.master(f"local[{cores}]").appName("walhouse")
-    settings = {
+    tuned = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
@@ -75,8 +81,9 @@ def local_session(*, memory: str = "2g", quick: bool = True) -> SparkSession:
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": " ".join(options),
         **_delta_jars(),
+        **(settings or {}),
     }
-    for name, value in settings.items():
+    for name, value in tuned.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

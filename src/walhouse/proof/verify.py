@@ -1,8 +1,8 @@
 """verify: gold equals PostgreSQL, row by row, at one LSN.
 
 Invariant: both sides are of one instant. The source is read in one exported snapshot, whose insert LSN H is made the
-end of an epoch; gold is read as that epoch left it. Commits before H that the snapshot does not see (a commit is in the WAL
-before it is visible) are found in bronze, and the keys that they touched are compared without them.
+end of an epoch; gold is read as that epoch left it. Commits before H that the snapshot does not see (a commit is in
+the WAL before it is visible) are found in bronze, and the keys that they touched are compared without them.
 """
 
 from __future__ import annotations
