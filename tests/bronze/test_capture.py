@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -291,7 +292,7 @@ def test_a_slot_that_is_gone_ahead_or_taken_is_told_apart(table: Database, make_
     house.capture()
     [(slot,)] = table.execute("SELECT slot_name FROM pg_replication_slots")
     table.execute("INSERT INTO t VALUES (1, 'x')")
-    with table.connect(replication="database") as reader:
+    with closing(table.connect(replication="database")) as reader:
         reader.pgconn.send_query(
             f"START_REPLICATION SLOT {slot} LOGICAL 0/0 (proto_version '1', publication_names 'walhouse_test')".encode()
         )

@@ -13,17 +13,28 @@ from tests.e2e.witness import gold_rows, source_rows
 from walhouse.errors import WalhouseError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import SparkSession
 
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
     from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.names import TableName
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 
-def assert_gold_is_the_source(spark: SparkSession, lake: LakeLayout, database: Database) -> None:
-    for table in TABLES:
+FEW = tuple(table for table in TABLES if table.table in {"docs", "bag", "full_key"})
+"""Tables that between them have all that is hard: moves, values that are not sent, both kinds of identity, no key."""
+
+INCLUDE_FEW = ",".join(map(str, FEW))
+
+
+def assert_gold_is_the_source(
+    spark: SparkSession, lake: LakeLayout, database: Database, tables: Sequence[TableName] = TABLES
+) -> None:
+    for table in tables:
         source, gold = source_rows(database, table), gold_rows(spark, lake, table)
         assert gold == source, f"{table}: {(gold - source).total()} too many, {(source - gold).total()} missing"
 
@@ -38,10 +49,14 @@ def test_gold_is_the_source_after_random_work_of_several_writers_in_many_epochs(
     house = make_house(publish_via_partition_root=True)
     with ExitStack() as stack:
         writers = [stack.enter_context(Hammer(database, seed, 10_000)) for seed in range(3)]
-        for _ in range(4):
+        for _ in range(3):
             house.run()
     assert all(writer.committed > 10 for writer in writers)
     house.run()
+    assert_gold_is_the_source(spark, lake, database)
+    before = {table: spark.table(str(lake.silver(table))).count() for table in TABLES}
+    make_house(publish_via_partition_root=True).run()
+    assert {table: spark.table(str(lake.silver(table))).count() for table in TABLES} == before
     assert_gold_is_the_source(spark, lake, database)
 
 
@@ -51,12 +66,12 @@ def test_silver_has_one_event_for_every_change_and_snapshot_row(
     database.execute(*SCHEMA)
     with Hammer(database, 7, 40) as first:
         first.join()
-    house = make_house(publish_via_partition_root=True)
+    house = make_house(table_include_list=INCLUDE_FEW)
     house.run()
     with Hammer(database, 8, 60) as second:
         second.join()
     house.run()
-    for table in TABLES:
+    for table in FEW:
         bronze = spark.table(str(lake.bronze)).where(
             (F.col("schema_name") == table.schema)
             & (F.col("table_name") == table.table)
@@ -72,14 +87,14 @@ def test_silver_has_one_event_for_every_change_and_snapshot_row(
 def test_verify_is_equal_while_eight_writers_keep_committing(database: Database, make_house: MakeHouse) -> None:
     """Most snapshots of a busy server miss commits whose record is already in the WAL."""
     database.execute(*SCHEMA)
-    house = make_house(publish_via_partition_root=True)
+    house = make_house(table_include_list=INCLUDE_FEW)
     house.run()
     with ExitStack() as stack:
         for seed in range(8):
             stack.enter_context(Hammer(database, seed, 100_000))
-        for _ in range(3):
+        for _ in range(2):
             proofs = house.verify()
-            assert {str(proof.table): proof.equal for proof in proofs} == {str(table): True for table in TABLES}
+            assert {str(proof.table): proof.equal for proof in proofs} == {str(table): True for table in FEW}
             assert all(proof.lsn > 0 for proof in proofs)
 
 
@@ -92,7 +107,7 @@ def test_verify_finds_one_value_that_is_wrong_one_row_that_is_missing_and_one_to
         "INSERT INTO bag SELECT 'w', 1, 1.5 FROM generate_series(1, 3)",
         "INSERT INTO small VALUES (1, '2024-01-01')",
     )
-    house = make_house(publish_via_partition_root=True)
+    house = make_house(table_include_list="public.docs,public.small,public.bag,public.full_key")
     house.run()
     docs, bag, small = (lake.gold(TABLES[index]) for index in (0, 3, 5))
     spark.sql(f"UPDATE {docs} SET score = 7.000000000000001 WHERE id = 7")
@@ -108,25 +123,12 @@ def test_verify_finds_one_value_that_is_wrong_one_row_that_is_missing_and_one_to
     assert recorded.count() == 3
 
 
-def test_what_is_run_again_without_news_changes_nothing(
-    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
-) -> None:
-    database.execute(*SCHEMA)
-    with Hammer(database, 3, 20) as writer:
-        writer.join()
-    make_house(publish_via_partition_root=True).run()
-    before = {table: spark.table(str(lake.silver(table))).count() for table in TABLES}
-    make_house(publish_via_partition_root=True).run()
-    assert {table: spark.table(str(lake.silver(table))).count() for table in TABLES} == before
-    assert_gold_is_the_source(spark, lake, database)
-
-
 def test_a_nullable_column_that_was_added_arrives_in_silver_and_gold(
     spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
     database.execute(*SCHEMA)
     database.execute("INSERT INTO small VALUES (1, '2024-01-01'), (2, NULL)", "INSERT INTO bag VALUES ('w', 1, 2)")
-    house = make_house(publish_via_partition_root=True)
+    house = make_house(table_include_list="public.small,public.bag")
     house.run()
     database.execute(
         "INSERT INTO small VALUES (3, NULL)",
@@ -137,7 +139,7 @@ def test_a_nullable_column_that_was_added_arrives_in_silver_and_gold(
         "INSERT INTO bag VALUES ('w', 1, 2, 'n')",
     )
     house.run()
-    assert_gold_is_the_source(spark, lake, database)
+    assert_gold_is_the_source(spark, lake, database, (TABLES[5], TABLES[3]))
     silver = spark.table(str(lake.silver(TABLES[5])))
     assert [row["note"] for row in silver.where("op = 'u'").select("after.note").toLocalIterator()] == ["seen"]
     assert all(proof.equal for proof in house.verify())
