@@ -68,12 +68,12 @@ def changes_over_time(house: Walhouse, unit: str = "second") -> DataFrame:
 
 
 def busiest_keys(house: Walhouse, table: TableName, limit: int = 10) -> DataFrame:
-    """Columns ``key`` (as JSON), ``events``: the keys with the most events in silver."""
+    """Columns ``key`` (as JSON), ``events``, ``partial`` (events without some long value): the most eventful keys."""
     return (
         _silver(house, table)
         .where(F.col("key").isNotNull())
         .groupBy(F.to_json("key").alias("key"))
-        .agg(F.count("*").alias("events"))
+        .agg(F.count("*").alias("events"), F.count_if(F.size("unavailable") > 0).alias("partial"))
         .orderBy(F.desc("events"), "key")
         .limit(limit)
     )
