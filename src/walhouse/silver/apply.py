@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.changes.epoch import AppliedTable
@@ -34,11 +35,14 @@ def apply_silver(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch, set
     """
     schema = ensure_table(spark, layout, epoch.table, epoch.relations)
     target = layout.silver(epoch.table)
-    span = _span(epoch.changes)
-    events = 0
-    if span is not None:
-        rows = envelope(epoch.changes, epoch.table, epoch.relations, schema, settings)
-        events = _insert_missing(spark, target, rows, span)
+    span = epoch.span or _span(epoch.changes)
+    if span is None:
+        return AppliedTable(current_version(spark, target), {"events": 0, "unavailable": 0, "unconverted": 0})
+    rows = envelope(epoch.changes, epoch.table, epoch.relations, schema, settings)
+    if epoch.fresh:
+        counts = _append(target, rows)
+        return AppliedTable(current_version(spark, target), counts)
+    events = _insert_missing(spark, target, rows, span)
     counts = _count(spark, target, span)
     return AppliedTable(current_version(spark, target), {"events": events, **counts})
 
@@ -52,6 +56,19 @@ def apply_messages(
     span = _span(epoch.changes)
     events = 0 if span is None else _insert_missing(spark, target, message_events(epoch.changes, settings), span)
     return AppliedTable(current_version(spark, target), {"events": events})
+
+
+def _append(target: LakeTable, rows: DataFrame) -> dict[str, int]:
+    """Write the events of an epoch of which nothing can be there yet: no need to look for them. Counted on the way."""
+    seen = Observation()
+    observed = rows.observe(
+        seen,
+        F.count(F.lit(1)).alias("events"),
+        F.sum(F.size("unavailable")).alias("unavailable"),
+        F.sum(F.coalesce(F.size(F.map_keys("unconverted")), F.lit(0))).alias("unconverted"),
+    )
+    observed.write.format("delta").mode("append").saveAsTable(str(target))
+    return {name: max(0, int(value or 0)) for name, value in seen.get.items()}
 
 
 def _span(changes: DataFrame) -> tuple[int, int] | None:
