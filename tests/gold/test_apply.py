@@ -66,6 +66,11 @@ class Workload:
             self.source.delete(rows.pop(self.random.randrange(len(rows))))
 
     def insert(self, history: int) -> None:
+        copies = self.live[history] if not self.source.key else []
+        if copies and self.random.random() < 0.5:
+            self.source.insert(copies[0])
+            copies.append(copies[0])
+            return
         key = self.free_key(history)
         if key is not None:
             row = (str(history), key, self.amount(), self.long(), self.long(), self.number())
