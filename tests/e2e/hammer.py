@@ -77,6 +77,7 @@ class Hammer(threading.Thread):
             psycopg.errors.UniqueViolation,
             psycopg.errors.DeadlockDetected,
             psycopg.errors.LockNotAvailable,
+            psycopg.errors.SerializationFailure,
         ):  # writers meet on the same keys: that transaction is rolled back
             connection.rollback()
 

@@ -44,8 +44,8 @@ def test_gold_is_the_source_after_random_work_of_several_writers_in_many_epochs(
 ) -> None:
     """The snapshot is taken while they write, and each epoch ends somewhere in the middle of their work."""
     database.execute(*SCHEMA)
-    with Hammer(database, 100, 30) as before:
-        before.join()
+    with Hammer(database, 100, 30) as first:
+        first.join()
     house = make_house(publish_via_partition_root=True)
     with ExitStack() as stack:
         writers = [stack.enter_context(Hammer(database, seed, 10_000)) for seed in range(3)]

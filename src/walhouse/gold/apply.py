@@ -15,7 +15,7 @@ from walhouse.gold import bag
 from walhouse.gold.columns import COMMIT_LSN, RESCUED, UNAVAILABLE, GoldColumn
 from walhouse.gold.fold import fold
 from walhouse.gold.key import require_one_key
-from walhouse.gold.merge import merge_rows
+from walhouse.gold.merge import insert_rows, merge_rows
 from walhouse.gold.native import from_base, with_native_key, with_native_values
 from walhouse.gold.survey import survey
 from walhouse.gold.table import ensure_gold_table
@@ -68,6 +68,8 @@ def _apply_keyed(
     base = _base(spark, target, epoch, found)
     if found.moves and found.toasted and base is not None:
         rows = from_base(rows, base, columns, key, found.toasted)
+    if epoch.fresh and epoch.base_version is None:
+        return insert_rows(spark, target, rows, columns, found=found)
     return merge_rows(spark, target, rows, columns, key=key, found=found)
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+
 from walhouse.gold.columns import COMMIT_LSN, RESCUED, SEQ, UNAVAILABLE, GoldColumn
 from walhouse.gold.native import key_columns
 from walhouse.names import quote, string_literal
@@ -36,11 +39,8 @@ def merge_rows(
     """Merge folded native rows; how many rows were upserted and deleted."""
     toasted = set(found.toasted)
     values = {quote(c.name): _value(c, i, toasted) for i, c in enumerate(columns)}
-    own_new = {COMMIT_LSN: "s.commit_lsn", SEQ: "s.seq", RESCUED: "s.rescued", UNAVAILABLE: _NAMES}
-    own_kept = {**own_new, **(_KEPT if toasted else {})}
-    inserted = {**{quote(c.name): f"s.v{i}" for i, c in enumerate(columns)}, **own_new}
-    if toasted:
-        inserted[UNAVAILABLE] = _NAMES_AND_MISSING
+    own_kept = {**_OWN_NEW, **(_KEPT if toasted else {})}
+    inserted = _inserted(columns, found)
     clauses = f"""
         ON {_same_key(columns, key)}
         WHEN MATCHED AND s.deleted AND {_NEWER} THEN DELETE
@@ -49,6 +49,28 @@ def merge_rows(
             INSERT ({", ".join(inserted)}) VALUES ({", ".join(inserted.values())})
         {truncate_clause(found)}"""
     return run_merge(spark, target, rows, clauses)
+
+
+def insert_rows(
+    spark: SparkSession, target: LakeTable, rows: DataFrame, columns: Sequence[GoldColumn], *, found: Survey
+) -> dict[str, int]:
+    """Write the rows of a table's first epoch: the target is empty, so there is nothing to match. Counts alike."""
+    values = ", ".join(f"{value} AS {name}" for name, value in _inserted(columns, found).items())
+    escaped = values.replace("{", "{{").replace("}", "}}")
+    seen = Observation()
+    fresh = spark.sql(f"SELECT {escaped} FROM {{rows}} s WHERE NOT s.deleted", rows=rows)
+    fresh.observe(seen, F.count(F.lit(1)).alias("upserted")).write.format("delta").mode("append").saveAsTable(
+        str(target)
+    )
+    return {"upserted": int(seen.get["upserted"]), "deleted": 0}
+
+
+def _inserted(columns: Sequence[GoldColumn], found: Survey) -> dict[str, str]:
+    """Column to value of a row that is inserted."""
+    inserted = {**{quote(c.name): f"s.v{i}" for i, c in enumerate(columns)}, **_OWN_NEW}
+    if found.toasted:
+        inserted[UNAVAILABLE] = _NAMES_AND_MISSING
+    return inserted
 
 
 def truncate_clause(found: Survey) -> str:
@@ -73,6 +95,7 @@ def run_merge(spark: SparkSession, target: LakeTable, rows: DataFrame, clauses: 
 
 _NAMES = "nullif(s.unavailable, CAST(array() AS ARRAY<STRING>))"
 _NAMES_AND_MISSING = "nullif(array_union(s.unavailable, s.missing), CAST(array() AS ARRAY<STRING>))"
+_OWN_NEW = {COMMIT_LSN: "s.commit_lsn", SEQ: "s.seq", RESCUED: "s.rescued", UNAVAILABLE: _NAMES}
 _EMPTY_MAP = "CAST(map() AS MAP<STRING, STRING>)"
 _KEPT = {
     RESCUED: f"""
