@@ -38,12 +38,12 @@ def run_until(conf: Path, lake: LakeLayout, schema: str, more: int) -> None:
     """Run the command in a process group of its own; kill all of it once a layer has so many more commits."""
     target = commits(lake, schema) + more
     command = [sys.executable, "-m", "walhouse.cli", "run", "--conf", str(conf)]
-    process = subprocess.Popen(
-        command, env=environment(), start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    said = conf.with_suffix(".log")
+    with said.open("w") as log:
+        process = subprocess.Popen(command, env=environment(), start_new_session=True, stdout=log, stderr=log)
     deadline = time.monotonic() + 240
     while commits(lake, schema) < target:
-        assert process.poll() is None, f"the run ended before {schema} had {target} commits"
+        assert process.poll() is None, f"the run ended before {schema} had {target} commits:\n{said.read_text()}"
         assert time.monotonic() < deadline
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 INTERRUPTED: Final = 130
 
+PACKAGE: Final = Path(__file__).parent.parent
+
 EXIT_CODES: Final = {
     0: "done; for verify: everything is equal",
     1: "an unexpected error",
@@ -74,7 +76,9 @@ def _show(name: str, facts: dict[str, str], fields: dict[str, object]) -> None:
 def _unexpected(error: BaseException) -> str:
     condition = getattr(error, "getCondition", None)
     shown = condition() if callable(condition) else None
-    frame = next(reversed(traceback.extract_tb(error.__traceback__)), None)
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(PACKAGE)]
+    frame = next(reversed(ours or frames), None)
     place = f" in {Path(frame.filename).name}, line {frame.lineno}" if frame else ""
     name = f"{type(error).__name__}{f' {shown}' if shown else ''}"
     return f"{name}{place}. Its message is withheld, because it may quote data."

@@ -6,6 +6,8 @@ the next process, since the local catalog lives in memory.
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
@@ -40,6 +42,8 @@ def create_table(
     """Create the table if it is missing. Column comments are taken from the fields' metadata key ``comment``."""
     ensure_schema(spark, layout, table.schema)
     location = layout.location(table)
+    if location:
+        _remove_unborn(Path(location))
     parts = [
         f"CREATE TABLE IF NOT EXISTS {table} (\n  {_fields(columns, ' ')}\n) USING delta",
         f"CLUSTER BY ({', '.join(quote(column) for column in cluster_by)})" if cluster_by else "",
@@ -67,9 +71,22 @@ def register_tables(spark: SparkSession, layout: LakeLayout) -> None:
             continue
         ensure_schema(spark, layout, schema)
         for table in sorted(folder.iterdir()):
-            if (table / "_delta_log").is_dir():
+            if _has_commit(table):
                 name = LakeTable(layout.catalog, schema, table.name)
                 spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION {string_literal(str(table))}")
+
+
+def _has_commit(folder: Path) -> bool:
+    return any((folder / "_delta_log").glob("[0-9]*.json")) or any((folder / "_delta_log").glob("[0-9]*.parquet"))
+
+
+def _remove_unborn(folder: Path) -> None:
+    """Remove what a creation that was killed before its first commit left: Delta takes the folder for foreign data.
+
+    Only a writer calls this (it holds the lake's lock), and only a log without a commit in a folder without data goes.
+    """
+    if folder.is_dir() and not _has_commit(folder) and {entry.name for entry in folder.iterdir()} <= {"_delta_log"}:
+        shutil.rmtree(folder)
 
 
 def table_exists(spark: SparkSession, table: LakeTable) -> bool:
