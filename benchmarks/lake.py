@@ -78,5 +78,7 @@ class LakeProcess:
             "table.include.list": TABLE.replace(".", "\\."),
         }
         file = self.folder / f"{source.database}.yml"
-        file.write_text(yaml.safe_dump({"connector": connector, "lake": {"path": f"lake-{source.database}"}}))
+        lake = {"path": f"lake-{source.database}"}
+        lake |= {layer: f"{layer}_{source.database}" for layer in ("bronze", "silver", "gold", "ops")}
+        file.write_text(yaml.safe_dump({"connector": connector, "lake": lake}))
         return file

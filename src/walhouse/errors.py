@@ -202,6 +202,13 @@ class LakeLockedError(LakeError):
     todo = "Wait for it to end. A lake on a local folder has one writer at a time."
 
 
+class OtherLakeError(LakeError):
+    """This Spark session's catalog has a schema of that name in another folder. Fields: schema, path, found."""
+
+    safe = "Nothing was read or written."
+    todo = "Open each lake in a Spark session of its own, or give its schemas other names under lake."
+
+
 class AppendSkippedError(LakeError):
     """Delta took an append for one it already had and wrote nothing. Fields: table, pass_number, found."""
 

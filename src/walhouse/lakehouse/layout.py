@@ -63,7 +63,12 @@ class LakeLayout:
 
     def location(self, table: LakeTable) -> str | None:
         """The folder of a table on a local lake."""
-        return None if self.path is None else str(self.path / table.schema / table.table)
+        return None if self.path is None else str(self.schema_folder(table.schema) / table.table)
+
+    def schema_folder(self, schema: str) -> Path:
+        """The folder of a schema on a local lake; there must be one."""
+        assert self.path is not None
+        return self.path / schema
 
     def require_distinct(self, tables: Iterable[TableName]) -> None:
         """Raise NameCollisionError if two source tables would become one lake table."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from walhouse.errors import OtherLakeError
 from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout
 from walhouse.names import LakeTable, quote, string_literal
 
@@ -57,16 +59,26 @@ def create_table(
 
 
 def ensure_schema(spark: SparkSession, layout: LakeLayout, schema: str) -> None:
-    """Create a schema of the lake if it is missing."""
-    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote(layout.catalog)}.{quote(schema)}")
+    """Create a schema of the lake if it is missing. Raises OtherLakeError."""
+    name = f"{quote(layout.catalog)}.{quote(schema)}"
+    if not _is_local(layout):
+        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {name}")
+        return
+    folder = layout.schema_folder(schema)
+    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {name} LOCATION {string_literal(folder.as_uri())}")
+    _require_own(spark, layout, schema)
 
 
 def register_tables(spark: SparkSession, layout: LakeLayout) -> None:
-    """Make the tables of a local lake known to this process's catalog. Does nothing where a catalog is shared."""
-    if layout.path is None or layout.catalog != LOCAL_CATALOG:
+    """Make the tables of a local lake known to this process's catalog. Does nothing where a catalog is shared.
+
+    Raises OtherLakeError.
+    """
+    if not _is_local(layout):
         return
     for schema in layout.schemas:
-        folder = layout.path / schema
+        _require_own(spark, layout, schema)
+        folder = layout.schema_folder(schema)
         if not folder.is_dir():
             continue
         ensure_schema(spark, layout, schema)
@@ -74,6 +86,27 @@ def register_tables(spark: SparkSession, layout: LakeLayout) -> None:
             if _has_commit(table):
                 name = LakeTable(layout.catalog, schema, table.name)
                 spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION {string_literal(str(table))}")
+
+
+def _is_local(layout: LakeLayout) -> bool:
+    """True if the catalog lives in this process's memory and the lake in a folder."""
+    return layout.path is not None and layout.catalog == LOCAL_CATALOG
+
+
+def _require_own(spark: SparkSession, layout: LakeLayout, schema: str) -> None:
+    """Two lakes in one session would take each other's tables for their own."""
+    name = f"{quote(layout.catalog)}.{quote(schema)}"
+    if not spark.catalog.databaseExists(name):
+        return
+    found = spark.catalog.getDatabase(name).locationUri
+    expected = layout.schema_folder(schema)
+    if Path(unquote(urlsplit(found).path)) != expected:
+        raise OtherLakeError(
+            f"This Spark session has the schema {schema} of another lake: its folder is {found}, not {expected}.",
+            schema=schema,
+            path=str(expected),
+            found=found,
+        )
 
 
 def _has_commit(folder: Path) -> bool:
