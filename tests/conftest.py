@@ -28,7 +28,7 @@ def spark() -> Iterator[SparkSession]:
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.adaptive.enabled": "false",
     }
-    session = local_session(memory="4g", quick=True, settings=settings)
+    session = local_session(memory="4g", quick=False, settings=settings)
     yield session
     session.stop()
 

@@ -24,7 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "bronze": BASE | {"config", "postgres", "pgoutput", "changes", "lakehouse"},
     "silver": BASE | {"pgoutput", "changes", "lakehouse"},
     "gold": BASE | {"pgoutput", "changes", "lakehouse"},
-    "ops": BASE | {"postgres", "pgoutput", "changes", "lakehouse", "bronze"},
+    "ops": BASE | {"postgres", "pgoutput", "changes", "lakehouse", "bronze", "gold"},
     "proof": BASE | {"config", "postgres", "pgoutput", "changes", "lakehouse", "bronze", "gold", "ops"},
 }
 ABOVE = {"api", "cli", "notebook"}

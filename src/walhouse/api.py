@@ -27,6 +27,7 @@ from walhouse.bronze.table import ensure_bronze, new_generation
 from walhouse.changes.epochs import EpochLedger, Layer
 from walhouse.changes.layer import LayerRun, LayerTarget
 from walhouse.changes.relations import RelationCatalog
+from walhouse.changes.touched import BronzeSurvey
 from walhouse.config.configuration import Configuration, load
 from walhouse.errors import WalhouseError
 from walhouse.gold.apply import apply_gold
@@ -172,8 +173,9 @@ class Walhouse:
             ),
         }
         threads = self.configuration.lake.parallel_tables
+        survey = BronzeSurvey(self.spark, self.layout)
         return {
-            layer: LayerRun(self.spark, self.layout, target, self._relations, threads)
+            layer: LayerRun(self.spark, self.layout, target, relations=self._relations, survey=survey, threads=threads)
             for layer, target in targets.items()
         }
 
@@ -212,12 +214,12 @@ class Walhouse:
     def silver(self, progress: Reporter | None = None) -> int:
         """Apply to silver what bronze has. Returns the number of bronze rows applied."""
         with self._writing():
-            return self._apply((Layer.SILVER,), progress or Silent())
+            return self._apply((Layer.SILVER,), self._position(), progress or Silent())
 
     def gold(self, progress: Reporter | None = None) -> int:
         """Apply to gold what bronze has. Returns the number of bronze rows applied."""
         with self._writing():
-            return self._apply((Layer.GOLD,), progress or Silent())
+            return self._apply((Layer.GOLD,), self._position(), progress or Silent())
 
     def run(self, *, continuous: bool = False, progress: Reporter | None = None) -> None:
         """Capture, silver and gold until the source's LSN of now is applied; ``continuous``: and go on, until stopped.
@@ -295,12 +297,10 @@ class Walhouse:
     def _round(self, reporter: Reporter) -> None:
         capture = self._capture()
         capture.begin()
-        capture.run(capture.target(), _capture_report(reporter))
-        self._apply(tuple(Layer), reporter)
+        captured = capture.run(capture.target(), _capture_report(reporter))
+        self._apply(tuple(Layer), (captured.pass_number, captured.captured_to), reporter)
 
-    def _apply(self, layers: tuple[Layer, ...], reporter: Reporter) -> int:
-        self._relations  # noqa: B018  (bronze exists from here on)
-        position = self._position()
+    def _apply(self, layers: tuple[Layer, ...], position: tuple[int, Lsn] | None, reporter: Reporter) -> int:
         if position is None:
             return 0
         to_pass, to_lsn = position
@@ -335,7 +335,7 @@ class Walhouse:
                     due = waited > lake.idle_commit_seconds or target - progress.captured_to > lake.idle_commit_bytes
                     if target > progress.captured_to and (due or not capture.is_idle(target)):
                         progress = capture.run(target, _capture_report(reporter))
-                        self._apply(tuple(Layer), reporter)
+                        self._apply(tuple(Layer), (progress.pass_number, progress.captured_to), reporter)
                         last_commit = time.monotonic()
                     else:
                         time.sleep(IDLE_SECONDS)

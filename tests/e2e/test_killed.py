@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.hammer import SCHEMA, Hammer
 from tests.e2e.shop import environment
-from tests.e2e.test_whole_path import FEW, INCLUDE_FEW
+from tests.e2e.test_whole_path import FEW
 from tests.e2e.witness import gold_rows, source_rows
 from tests.fixtures_house import write_configuration
 
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
     from walhouse.lakehouse.layout import LakeLayout
+
+TABLES = tuple(table for table in FEW if table.table in {"docs", "bag"})
+"""A table with a key and one without: all that differs between tables when a run is repeated."""
+
+INCLUDE = ",".join(map(str, TABLES))
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -56,14 +61,14 @@ def test_a_run_killed_in_bronze_in_silver_and_in_gold_ends_up_as_if_it_had_not_b
     database.execute(*SCHEMA)
     with Hammer(database, 21, 60) as writer:
         writer.join()
-    conf = write_configuration(tmp_path, database, lake, table_include_list=INCLUDE_FEW)
+    conf = write_configuration(tmp_path, database, lake, table_include_list=INCLUDE)
     for seed, (schema, more) in enumerate(((lake.bronze_schema, 2), (lake.silver_schema, 3), (lake.gold_schema, 4))):
         run_until(conf, lake, schema, more)
         with Hammer(database, seed, 15) as writer:
             writer.join()
-    house = make_house(table_include_list=INCLUDE_FEW)
+    house = make_house(table_include_list=INCLUDE)
     house.run()
-    for table in FEW:
+    for table in TABLES:
         assert gold_rows(spark, lake, table) == source_rows(database, table)
         silver = spark.table(str(lake.silver(table)))
         assert silver.count() == silver.select("commit_lsn", "seq", "op").distinct().count()

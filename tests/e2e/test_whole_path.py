@@ -49,7 +49,7 @@ def test_gold_is_the_source_after_random_work_of_several_writers_in_many_epochs(
     house = make_house(publish_via_partition_root=True)
     with ExitStack() as stack:
         writers = [stack.enter_context(Hammer(database, seed, 10_000)) for seed in range(3)]
-        for _ in range(3):
+        for _ in range(2):
             house.run()
     assert all(writer.committed > 10 for writer in writers)
     house.run()

@@ -136,13 +136,12 @@ def check_histories(spark: SparkSession, lake: LakeLayout, source: SourceTable, 
     for number, count in enumerate(truncates, start=1):
         workload.run(HISTORIES * 6, truncates=count)
         epoch = source.epoch(spark, number, None if base is None else base.version)
-        changed = apply_gold(spark, lake, epoch)
+        apply_gold(spark, lake, epoch)
         expected = Counter(source.rows.values()) if source.key else source.bag
         assert gold_rows(spark, lake, source) == expected, f"seed {SEED}, epoch {number}"
         again = apply_gold(spark, lake, epoch)
         assert (again.counts["upserted"], again.counts["deleted"]) == (0, 0), f"seed {SEED}, epoch {number}"
         assert gold_rows(spark, lake, source) == expected, f"seed {SEED}, epoch {number}, applied again"
-        assert changed.counts["unavailable"] == 0
         base = again
 
 

@@ -6,13 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from walhouse.errors import LakeLockedError
 from walhouse.lakehouse.layout import LakeLayout
 from walhouse.lakehouse.lock import write_lock
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HOLD = """
 import sys, time

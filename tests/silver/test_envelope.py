@@ -32,7 +32,7 @@ Event = dict[str, Any]
 def tell(spark: SparkSession, wal: Wal, *older: RelationDescription) -> dict[tuple[int, str], Event]:
     """The events of a story by (commit LSN, op)."""
     relations = (*older, wal.relation)
-    rows = envelope(wal.frame(spark), wal.relation.name, relations, silver_schema(relations), SETTINGS).collect()
+    rows = envelope(wal.epoch(spark, *older), silver_schema(relations), SETTINGS).collect()
     told = {(row.commit_lsn, row.op): row.asDict(recursive=True) for row in rows}
     assert len(told) == len(rows)
     return told

@@ -6,12 +6,15 @@ version is not greater than the last one under the same name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from walhouse.bronze.failure import on_driver
 from walhouse.bronze.progress import read_pass
 from walhouse.bronze.table import generation
 from walhouse.errors import AppendSkippedError
+
+_ROWS_PER_FILE: Final = 200_000
+"""A range is read from the slot by one task; in several files the layers after bronze can read it with many."""
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +33,7 @@ def append(spark: SparkSession, layout: LakeLayout, rows: DataFrame, upcoming: P
             .mode("append")
             .option("txnAppId", name)
             .option("txnVersion", upcoming.pass_number)
+            .option("maxRecordsPerFile", _ROWS_PER_FILE)
             .saveAsTable(str(layout.bronze))
         )
     written = read_pass(spark, layout, upcoming.pass_number)

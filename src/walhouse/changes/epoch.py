@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from walhouse.changes.facts import Facts, facts_of
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -45,8 +47,12 @@ class TableEpoch:
     base_version: int | None
     fresh: bool = False
     """True if nothing of the epoch can have been applied before: it was written down just now."""
-    span: tuple[int, int] | None = None
-    """First and last commit LSN of ``changes``, if known."""
+    known_facts: Facts | None = None
+
+    @property
+    def facts(self) -> Facts:
+        """What ``changes`` contain; computed if it is not known."""
+        return facts_of(self.changes) if self.known_facts is None else self.known_facts
 
     @property
     def relation(self) -> RelationDescription:

@@ -12,7 +12,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType, TimestampType
 
 from walhouse.changes.epoch import AppliedTable, EpochRange
@@ -137,8 +139,12 @@ class EpochLedger:
         head = (self.layer.value, epoch.number, state.value, epoch.after_pass, epoch.to_pass, int(epoch.to_lsn))
         rows: list[tuple[object, ...]] = [(*head, None, None, None, None, None, now)]
         rows += [
-            (*head, table.schema, table.table, base, version, dict(counts), now)
+            (*head, table.schema, table.table, base, version, list(counts.items()), now)
             for table, (base, version, counts) in tables.items()
         ]
-        frame = self._spark.createDataFrame(rows, COLUMNS).coalesce(1)
+        # by way of Arrow, since plain rows would start a Python worker
+        columns = zip(*rows, strict=True)
+        fields = zip(to_arrow_schema(COLUMNS, timezone="UTC"), columns, strict=True)
+        table = pa.table([pa.array(list(values), field.type) for field, values in fields], names=COLUMNS.names)
+        frame = self._spark.createDataFrame(table, COLUMNS)
         frame.write.format("delta").mode("append").saveAsTable(str(self._table))

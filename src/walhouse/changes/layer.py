@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.changes.epoch import AppliedTable, EpochRange, TableEpoch
 from walhouse.changes.epochs import EpochLedger, PlannedEpoch
 from walhouse.changes.resolve import bronze_range, resolve
+from walhouse.changes.touched import MESSAGES, BronzeSurvey, Touched
 from walhouse.lakehouse.tables import current_version, table_exists
 from walhouse.lsn import Lsn
 from walhouse.names import LakeTable, TableName
@@ -27,23 +28,8 @@ if TYPE_CHECKING:
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
 
-MESSAGES: Final = TableName("", "message")
-"""The name under which the ledger keeps logical messages, which belong to no table."""
-
-
 Report = Callable[[TableName, AppliedTable], None]
 """Told of each table as it is done."""
-
-
-@dataclass(frozen=True, slots=True)
-class Touched:
-    """A table with rows in an epoch: its relation versions, the current one last, and how many rows."""
-
-    table: TableName
-    versions: tuple[int, ...]
-    rows: int
-    span: tuple[int, int] | None
-    """First and last commit LSN of the rows; None if there are none but descriptions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +46,20 @@ class LayerRun:
     """Applies what bronze has and the layer lacks."""
 
     def __init__(
-        self, spark: SparkSession, layout: LakeLayout, target: LayerTarget, relations: RelationCatalog, threads: int
+        self,
+        spark: SparkSession,
+        layout: LakeLayout,
+        target: LayerTarget,
+        *,
+        relations: RelationCatalog,
+        survey: BronzeSurvey,
+        threads: int,
     ) -> None:
         self._spark = spark
         self._layout = layout
         self._target = target
         self._relations = relations
+        self._survey = survey
         self._threads = threads
         self._last = target.ledger.last()
         self._versions = target.ledger.versions()
@@ -105,6 +99,11 @@ class LayerRun:
         """An epoch that was written down and may have been applied in part: the process died in between."""
         return self._apply(planned, self._touched(planned.range), report, fresh=False)
 
+    def _touched(self, epoch: EpochRange) -> list[Touched]:
+        """The epoch's tables; messages only for a layer that keeps them."""
+        found = self._survey.touched(epoch)
+        return [each for each in found if each.table != MESSAGES or self._target.apply_messages is not None]
+
     def _base(self, table: TableName) -> int | None:
         known = self._versions.get(table)
         if known is not None:
@@ -128,7 +127,7 @@ class LayerRun:
         self._target.ledger.finish(planned, done)
         self._last = planned, True
         self._versions.update((table, applied.version) for table, applied in done.items())
-        return sum(each.rows for each in touched)
+        return sum(each.facts.rows for each in touched)
 
     def _apply_table(self, planned: PlannedEpoch, touched: Touched, *, fresh: bool) -> AppliedTable:
         bronze = bronze_range(self._spark, self._layout, planned.range)
@@ -137,49 +136,10 @@ class LayerRun:
             assert self._target.apply_messages is not None
             messages = bronze.where(F.col("kind") == Kind.MESSAGE.value)
             return self._target.apply_messages(
-                TableEpoch(planned.range, touched.table, messages, (), base, fresh, touched.span)
+                TableEpoch(planned.range, touched.table, messages, (), base, fresh, touched.facts)
             )
         relations = self._relations.describe(touched.versions)
         changes = resolve(bronze, touched.table)
         return self._target.apply(
-            TableEpoch(planned.range, touched.table, changes, relations, base, fresh, touched.span)
+            TableEpoch(planned.range, touched.table, changes, relations, base, fresh, touched.facts)
         )
-
-    def _touched(self, epoch: EpochRange) -> list[Touched]:
-        bronze = bronze_range(self._spark, self._layout, epoch)
-        position = F.struct("commit_lsn", F.coalesce("seq", F.lit(0)))
-        rows = (
-            bronze.where(F.col("kind") != Kind.PROGRESS.value)
-            .groupBy("kind", "schema_name", "table_name", "relation_version")
-            .agg(F.max(position).alias("last"), F.min("commit_lsn").alias("first_lsn"), F.count("*").alias("rows"))
-        )
-        found: dict[TableName, _Found] = {}
-        for row in rows.toLocalIterator():
-            is_message = row["kind"] == Kind.MESSAGE
-            if is_message and self._target.apply_messages is None:
-                continue
-            table = MESSAGES if is_message else TableName(row["schema_name"], row["table_name"])
-            mine = found.setdefault(table, _Found())
-            last = (int(row["last"][0]), int(row["last"][1]))
-            if not is_message:
-                version = int(row["relation_version"])
-                mine.versions[version] = max(mine.versions.get(version, (-1, 0)), last)
-            if row["kind"] != Kind.RELATION:
-                mine.add(int(row["rows"]), int(row["first_lsn"]), last[0])
-        return [found[table].touched(table) for table in sorted(found)]
-
-
-@dataclass(slots=True)
-class _Found:
-    """What is known of one table while the rows of ``_touched`` come in."""
-
-    versions: dict[int, tuple[int, int]] = field(default_factory=dict)
-    rows: int = 0
-    span: tuple[int, int] | None = None
-
-    def add(self, rows: int, first: int, last: int) -> None:
-        self.rows += rows
-        self.span = (first, last) if self.span is None else (min(first, self.span[0]), max(last, self.span[1]))
-
-    def touched(self, table: TableName) -> Touched:
-        return Touched(table, tuple(sorted(self.versions, key=self.versions.__getitem__)), self.rows, self.span)

@@ -12,7 +12,6 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 
 from walhouse.changes.epoch import AppliedTable
 from walhouse.gold import bag
-from walhouse.gold.columns import COMMIT_LSN, RESCUED, UNAVAILABLE, GoldColumn
 from walhouse.gold.fold import fold
 from walhouse.gold.key import require_one_key
 from walhouse.gold.merge import insert_rows, merge_rows
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from walhouse.changes.epoch import TableEpoch
+    from walhouse.gold.columns import GoldColumn
     from walhouse.gold.key import GoldKey
     from walhouse.gold.survey import Survey
     from walhouse.lakehouse.layout import LakeLayout
@@ -34,23 +34,22 @@ if TYPE_CHECKING:
 def apply_gold(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch) -> AppliedTable:
     """Bring one table's part of an epoch into gold; the table is made if it is missing.
 
-    Counts: ``upserted``, ``deleted`` (rows), ``rescued`` (values kept as text), ``unavailable`` (values nobody has),
-    the latter two among the rows that this epoch wrote.
+    Counts: ``upserted``, ``deleted`` (rows). What could not be converted or is not available is counted where it
+    stands, see ``walhouse.gold.imperfect``.
 
     Raises TypeConflictError, GoldKeyError, BagMismatchError; in each case the table's rows were not changed.
     """
     key = require_one_key(epoch.relations)
     target = layout.gold(epoch.table)
-    found = survey(epoch.changes, epoch.relations, key)
+    found = survey(epoch.changes, epoch.relations, key, epoch.facts)
     columns = ensure_gold_table(spark, layout, epoch.relations, key)
-    counts = {"upserted": 0, "deleted": 0, "rescued": 0, "unavailable": 0}
+    counts = {"upserted": 0, "deleted": 0}
     if found.rows:
-        merged = (
+        counts = (
             _apply_keyed(spark, target, epoch, columns, key=key, found=found)
             if key
             else _apply_bag(spark, target, epoch, columns, found)
         )
-        counts = {**merged, **_imperfect(spark, target, found.first_lsn)}
     return AppliedTable(current_version(spark, target), counts)
 
 
@@ -104,17 +103,3 @@ def _with_gold_names(folded: DataFrame, columns: tuple[GoldColumn, ...]) -> Data
     return folded.withColumns(
         {name: F.transform(F.col(name), lambda column: F.coalesce(pairs[column], column)) for name in lists}
     )
-
-
-def _imperfect(spark: SparkSession, target: LakeTable, first_lsn: int) -> dict[str, int]:
-    """Values kept as text, and values not available, in the rows written since the epoch's first commit."""
-    row = (
-        spark.table(str(target))
-        .where((F.col(COMMIT_LSN) >= first_lsn) & (F.col(RESCUED).isNotNull() | F.col(UNAVAILABLE).isNotNull()))
-        .agg(
-            F.coalesce(F.sum(F.coalesce(F.size(RESCUED), F.lit(0))), F.lit(0)),
-            F.coalesce(F.sum(F.coalesce(F.size(UNAVAILABLE), F.lit(0))), F.lit(0)),
-        )
-        .head(1)[0]
-    )
-    return {"rescued": row[0], "unavailable": row[1]}

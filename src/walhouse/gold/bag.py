@@ -12,11 +12,11 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.changes.columns import is_unchanged, latest_columns
+from walhouse.changes.facts import has_full_before
 from walhouse.errors import BagMismatchError
 from walhouse.gold.columns import COMMIT_LSN, DIGEST, RESCUED, SEQ, UNAVAILABLE, GoldColumn
 from walhouse.gold.events import after_truncate, old_image, row_image
 from walhouse.gold.merge import run_merge, truncate_clause
-from walhouse.gold.survey import has_full_before
 from walhouse.names import TableName, quote
 from walhouse.pgoutput.row import Op
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.changes.columns import image_text, is_unchanged, latest_columns
-from walhouse.gold.survey import has_full_before, is_move, key_text
+from walhouse.changes.facts import has_full_before
+from walhouse.gold.survey import is_move, key_text
 from walhouse.pgoutput.row import Op
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
-"""One look at an epoch's changes before they are folded: what must be provided for, and what need not be.
+"""What an epoch's changes of one table ask for, before they are folded.
 
-Invariant: everything rare (a truncate, a key that changed, a value that was not sent) costs its extra work only in
-epochs where it happens.
+Invariant: ``moves`` is false only if no update of the epoch changed a key; the changes are read for it only where an
+update came with an old tuple at all.
 """
 
 from __future__ import annotations
@@ -13,68 +13,46 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 
 from walhouse.changes.columns import Image, image_text, latest_columns
 from walhouse.gold.types import base_type
-from walhouse.pgoutput.row import BeforeKind, Op
+from walhouse.pgoutput.row import Op
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame
 
+    from walhouse.changes.facts import Facts
     from walhouse.gold.key import GoldKey
     from walhouse.pgoutput.relation import RelationDescription
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What an epoch's changes of one table contain."""
+    """What an epoch's changes of one table contain; see ``walhouse.changes.facts.Facts``."""
 
     rows: int
-    first_lsn: int
-    """The smallest commit LSN; 0 if there are no rows."""
     truncated_at: tuple[int, int] | None
-    """Commit LSN and seq of the last truncate. Every change before it is without effect."""
     moves: bool
     """An update changed a row's key."""
     toasted: tuple[str, ...]
-    """Columns whose value was left out somewhere (unchanged TOAST) and is not in the change's own old row either."""
+    """Columns whose value was left out somewhere and is not in the change's own old row either, in their order."""
     in_old_row: tuple[str, ...]
-    """Columns whose value was left out somewhere, but is in the change's own old row (replica identity full)."""
+    """Columns whose value was left out somewhere, but is in the change's own old row, in their order."""
     removals: int
-    """Updates and deletes."""
     incomplete_removals: int
-    """Updates and deletes that came without the whole old row, as they must not in a bag."""
 
 
-def survey(changes: DataFrame, relations: Sequence[RelationDescription], key: GoldKey) -> Survey:
-    """Look through the changes once; no shuffle but that of one row."""
-    removal = F.col("op").isin(Op.UPDATE.value, Op.DELETE.value)
-    row = changes.agg(
-        F.count(F.lit(1)),
-        F.min("commit_lsn"),
-        F.max(F.when(F.col("op") == Op.TRUNCATE.value, F.struct("commit_lsn", "seq"))),
-        F.coalesce(F.bool_or(is_move(relations, key)), F.lit(False)) if key else F.lit(False),  # noqa: FBT003  (F.lit)
-        F.flatten(F.collect_set(F.when(~has_full_before(), F.col("unchanged")))),
-        F.flatten(F.collect_set(F.when(has_full_before(), F.col("unchanged")))),
-        F.count(F.when(removal, 1)),
-        F.count(F.when(removal & ~has_full_before(), 1)),
-    ).head(1)[0]
-    rows, first_lsn, truncated, moves, toasted, in_old_row, removals, incomplete = row
+def survey(changes: DataFrame, relations: Sequence[RelationDescription], key: GoldKey, facts: Facts) -> Survey:
+    """The facts in terms of the relations and the key. ``facts``: those of ``changes``."""
     names = latest_columns(relations)
     return Survey(
-        rows=rows,
-        first_lsn=first_lsn or 0,
-        truncated_at=None if truncated is None else (truncated[0], truncated[1]),
-        moves=moves,
-        toasted=tuple(name for name in names if name in set(toasted)),
-        in_old_row=tuple(name for name in names if name in set(in_old_row)),
-        removals=removals,
-        incomplete_removals=incomplete,
+        rows=facts.rows,
+        truncated_at=facts.truncated_at,
+        moves=bool(key and facts.updates_with_old) and not changes.where(is_move(relations, key)).isEmpty(),
+        toasted=tuple(name for name in names if name in facts.left_out),
+        in_old_row=tuple(name for name in names if name in facts.in_old_row),
+        removals=facts.removals,
+        incomplete_removals=facts.incomplete_removals,
     )
-
-
-def has_full_before() -> Column:
-    """True if the change carries the whole old row, TOASTed values included. Never NULL."""
-    return F.coalesce(F.col("before_kind") == BeforeKind.FULL.value, F.lit(False))  # noqa: FBT003  (F.lit's value)
 
 
 def is_move(relations: Sequence[RelationDescription], key: GoldKey) -> Column:

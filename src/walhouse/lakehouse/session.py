@@ -68,6 +68,8 @@ def local_session(*, memory: str = "2g", quick: bool = True, settings: Mapping[s
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(cores),
+        # the JVM never compiles a method beyond this: wide tables would be interpreted for ever
+        "spark.sql.codegen.hugeMethodLimit": "8000",
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(cores),
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "walhouse-unused-warehouse"),

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 
 from walhouse.bronze.progress import read_position
 from walhouse.changes.epochs import EpochState, Layer
+from walhouse.gold.imperfect import imperfect_values
 from walhouse.lakehouse.tables import table_exists
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """One source table. LSNs are those before which every commit is in the layer; counts are since the lake began."""
+    """One source table. LSNs are those before which every commit is in the layer; counts are since the lake
+    began, but for ``gold_rescued`` (values kept as text) and ``gold_unavailable``, which are counted in gold's rows."""
 
     table: TableName
     captured: Lsn | None
@@ -114,6 +116,9 @@ def _tables(spark: SparkSession, layout: LakeLayout, captured_to: Lsn) -> tuple[
     for row in _counts(done).toLocalIterator():
         name = TableName(row["schema_name"], row["table_name"])
         tables.setdefault(name, {})[f"{row['layer']}_{row['name']}"] = int(row["total"])
+    gold = {name: layout.gold(name) for name in tables if table_exists(spark, layout.gold(name))}
+    for name, imperfect in imperfect_values(spark, gold).items():
+        tables[name] |= {f"gold_{count}": value for count, value in imperfect.items()}
     return tuple(
         TableStatus(name, captured_to, applied.get(Layer.SILVER), applied.get(Layer.GOLD), counts)
         for name, counts in sorted(tables.items())

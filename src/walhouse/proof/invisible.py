@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.changes.columns import image_text
+from walhouse.changes.facts import facts_of
 from walhouse.gold.bag import fold_bag
 from walhouse.gold.fold import fold
 from walhouse.gold.key import gold_key
@@ -63,7 +64,7 @@ def expected_overrides(
     """
     relation, key = relations[-1], gold_key(relations[-1])
     changes = _as_proof_texts(invisible_changes(changes, visibility, h), relations)
-    found = survey(changes, (relation,), key)
+    found = survey(changes, (relation,), key, facts_of(changes))
     if found.rows == 0:
         return None
     if not key:

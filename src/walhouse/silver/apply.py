@@ -18,7 +18,7 @@ from walhouse.silver.messages import ensure_messages, message_events
 from walhouse.silver.table import ensure_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
     from walhouse.changes.epoch import TableEpoch
     from walhouse.lakehouse.layout import LakeLayout
@@ -35,15 +35,15 @@ def apply_silver(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch, set
     """
     schema = ensure_table(spark, layout, epoch.table, epoch.relations)
     target = layout.silver(epoch.table)
-    span = epoch.span or _span(epoch.changes)
-    if span is None:
+    facts = epoch.facts
+    if facts.span is None:
         return AppliedTable(current_version(spark, target), {"events": 0, "unavailable": 0, "unconverted": 0})
-    rows = envelope(epoch.changes, epoch.table, epoch.relations, schema, settings)
+    rows = envelope(epoch, schema, settings)
     if epoch.fresh:
-        counts = _append(target, rows)
+        counts = _append(target, rows, *_imperfect())
         return AppliedTable(current_version(spark, target), counts)
-    events = _insert_missing(spark, target, rows, span)
-    counts = _count(spark, target, span)
+    events = _insert_missing(spark, target, rows, facts.span)
+    counts = _count(spark, target, facts.span)
     return AppliedTable(current_version(spark, target), {"events": events, **counts})
 
 
@@ -53,28 +53,29 @@ def apply_messages(
     """Write the logical messages of an epoch; ``epoch.changes`` are bronze's rows of kind message."""
     ensure_messages(spark, layout)
     target = layout.silver_messages
-    span = _span(epoch.changes)
-    events = 0 if span is None else _insert_missing(spark, target, message_events(epoch.changes, settings), span)
-    return AppliedTable(current_version(spark, target), {"events": events})
+    span = epoch.facts.span
+    if span is None:
+        return AppliedTable(current_version(spark, target), {"events": 0})
+    rows = message_events(epoch.changes, settings)
+    counts = _append(target, rows) if epoch.fresh else {"events": _insert_missing(spark, target, rows, span)}
+    return AppliedTable(current_version(spark, target), counts)
 
 
-def _append(target: LakeTable, rows: DataFrame) -> dict[str, int]:
+def _append(target: LakeTable, rows: DataFrame, *counts: Column) -> dict[str, int]:
     """Write the events of an epoch of which nothing can be there yet: no need to look for them. Counted on the way."""
     seen = Observation()
-    observed = rows.observe(
-        seen,
-        F.count(F.lit(1)).alias("events"),
-        F.sum(F.size("unavailable")).alias("unavailable"),
-        F.sum(F.coalesce(F.size(F.map_keys("unconverted")), F.lit(0))).alias("unconverted"),
+    observed = rows.observe(seen, F.count(F.lit(1)).alias("events"), *counts)
+    # the files are as large as bronze's: no need to shuffle every event once more to make them so
+    observed.write.format("delta").mode("append").option("optimizeWrite", "false").saveAsTable(str(target))
+    return {name: int(value or 0) for name, value in seen.get.items()}
+
+
+def _imperfect() -> tuple[Column, Column]:
+    """How many values are not what the source has."""
+    return (
+        F.sum(F.array_size("unavailable")).alias("unavailable"),
+        F.sum(F.array_size(F.map_keys("unconverted"))).alias("unconverted"),
     )
-    observed.write.format("delta").mode("append").saveAsTable(str(target))
-    return {name: max(0, int(value or 0)) for name, value in seen.get.items()}
-
-
-def _span(changes: DataFrame) -> tuple[int, int] | None:
-    """First and last commit LSN. Reads that one column; Delta skips files by literals only."""
-    row = changes.agg(F.min("commit_lsn"), F.max("commit_lsn")).first()
-    return None if row is None or row[0] is None else (int(row[0]), int(row[1]))
 
 
 def _insert_missing(spark: SparkSession, target: LakeTable, rows: DataFrame, span: tuple[int, int]) -> int:
@@ -92,13 +93,5 @@ def _insert_missing(spark: SparkSession, target: LakeTable, rows: DataFrame, spa
 def _count(spark: SparkSession, target: LakeTable, span: tuple[int, int] | None) -> dict[str, int]:
     if span is None:
         return {"unavailable": 0, "unconverted": 0}
-    row = (
-        spark.table(str(target))
-        .where(F.col("commit_lsn").between(*span))
-        .agg(
-            F.sum(F.size("unavailable")).alias("unavailable"),
-            F.sum(F.coalesce(F.size(F.map_keys("unconverted")), F.lit(0))).alias("unconverted"),
-        )
-        .first()
-    )
+    row = spark.table(str(target)).where(F.col("commit_lsn").between(*span)).agg(*_imperfect()).first()
     return {name: int(cast("Row", row)[name] or 0) for name in ("unavailable", "unconverted")}

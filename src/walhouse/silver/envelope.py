@@ -19,35 +19,28 @@ from walhouse.silver.table import HEADERS, TRANSACTION, struct_of
 from walhouse.silver.texts import with_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from walhouse.names import TableName
-    from walhouse.pgoutput.relation import RelationDescription
+    from walhouse.changes.epoch import TableEpoch
     from walhouse.silver.settings import SilverSettings
 
 _IS_DELETE = f"event = '{Op.DELETE.value}'"
 
 
-def envelope(
-    changes: DataFrame,
-    table: TableName,
-    relations: Sequence[RelationDescription],
-    target: StructType,
-    settings: SilverSettings,
-) -> DataFrame:
+def envelope(epoch: TableEpoch, target: StructType, settings: SilverSettings) -> DataFrame:
     """The events of one table, with exactly the columns and fields of ``target``, its silver table's schema.
 
-    ``changes``: as in TableEpoch. A superseded snapshot row gives no event.
+    A superseded snapshot row gives no event.
     """
+    relations = epoch.relations
     columns = silver_columns(relations, fields_of(struct_of(target, "after")))
     images = Images(relations, columns, settings)
     before, after, key = (struct_of(target, name) for name in ("before", "after", "key"))
-    texts = with_texts(changes.where("NOT superseded"), columns, relations)
+    texts = with_texts(epoch.changes.where("NOT superseded"), columns, relations)
     # two projections, so that the second looks at the first one's values and does not compute them again
-    built = _events(texts, key_changed(relations, columns)).selectExpr(
+    moved = key_changed(relations, columns) if epoch.facts.updates_with_old else "false"
+    built = _events(texts, moved).selectExpr(
         "*",
         f"CASE WHEN {_IS_DELETE} THEN {images.key('before', key)} ELSE {images.key('after', key)} END AS new_key",
         f"CASE WHEN NOT moved OR {_IS_DELETE} THEN {images.before(before)} END AS new_before",
@@ -59,7 +52,7 @@ def envelope(
         "new_key AS key",
         "new_before AS before",
         "new_after AS after",
-        f"{source(settings, table)} AS source",
+        f"{source(settings, epoch.table)} AS source",
         "event AS op",
         *CAPTURE_TIMES,
         f"{null(TRANSACTION)} AS transaction",

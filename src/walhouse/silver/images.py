@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from walhouse.silver.columns import SilverColumn
     from walhouse.silver.settings import SilverSettings
 
+_KEY_ONLY: Final = frozenset("din")
+"""Replica identities under which an old tuple holds the identity's columns at most: default, index, nothing."""
+
 NO_NAMES: Final = "CAST(array() AS array<string>)"
 
 
@@ -82,7 +85,8 @@ class Images:
         for column in self._columns.values():
             if column.type.total:
                 continue
-            for image, struct, text in (("before", before, column.before), ("after", after, column.after)):
+            images = (("before", before, column.before), ("after", after, column.after))
+            for image, struct, text in images if self._has_before(column) else images[1:]:
                 miss = f"({struct} IS NOT NULL AND {text} IS NOT NULL AND {struct}.{quote(column.field)} IS NULL)"
                 name = string_literal(f"{image}.{column.name}")
                 missed.append(miss)
@@ -117,12 +121,16 @@ class Images:
         return f"coalesce({value}, {column.type.fallback})" if column.required else value
 
     def _before_value(self, column: SilverColumn) -> str:
-        value = column.type.convert(column.before)
+        value = column.type.convert(column.before) if self._has_before(column) else null(column.type.spark)
         lacking = [r for r in self._relations if column.name in set(r.column_names) - set(r.identity_columns)]
         if not column.required or not lacking:
             return value
         not_sent = f"before_kind = '{BeforeKind.KEY.value}' AND {column.before} IS NULL AND {of_versions(lacking)}"
         return f"CASE WHEN {not_sent} THEN {column.type.fallback} ELSE {value} END"
+
+    def _has_before(self, column: SilverColumn) -> bool:
+        """Whether any old tuple can hold the column: it is part of the identity, or whole old rows are sent."""
+        return any(r.replica_identity not in _KEY_ONLY or column.name in r.identity_columns for r in self._relations)
 
     def _after_value(self, column: SilverColumn) -> str:
         value = column.type.convert(column.after)

@@ -1,0 +1,101 @@
+"""What a range of changes contains, table by table, found out in one look.
+
+Invariant: everything rare (a truncate, a key that changed, a value that was not sent) costs its extra work only in
+epochs where it happens, and these facts are what says so. They are computed from the changes, never assumed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+
+from walhouse.pgoutput.row import BeforeKind, Op
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row
+
+Place = tuple[int, int]
+"""Commit LSN and seq: the order of changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the changes of one table contain."""
+
+    rows: int = 0
+    span: tuple[int, int] | None = None
+    """First and last commit LSN; None if there are no rows."""
+    truncated_at: Place | None = None
+    """The last truncate. Every change before it is without effect on what is left."""
+    updates_with_old: int = 0
+    """Updates that came with an old tuple: only these can have changed a key."""
+    left_out: frozenset[str] = frozenset()
+    """Columns whose value was left out somewhere (unchanged TOAST) and is not in the change's own old row either."""
+    in_old_row: frozenset[str] = frozenset()
+    """Columns whose value was left out somewhere, but is in the change's own old row (replica identity full)."""
+    removals: int = 0
+    """Updates and deletes."""
+    incomplete_removals: int = 0
+    """Updates and deletes that came without the whole old row, as they must not in a table without a key."""
+
+    def __or__(self, other: Facts) -> Facts:
+        """What both together contain."""
+        spans = [span for span in (self.span, other.span) if span is not None]
+        truncates = [place for place in (self.truncated_at, other.truncated_at) if place is not None]
+        return Facts(
+            rows=self.rows + other.rows,
+            span=(min(first for first, _ in spans), max(last for _, last in spans)) if spans else None,
+            truncated_at=max(truncates, default=None),
+            updates_with_old=self.updates_with_old + other.updates_with_old,
+            left_out=self.left_out | other.left_out,
+            in_old_row=self.in_old_row | other.in_old_row,
+            removals=self.removals + other.removals,
+            incomplete_removals=self.incomplete_removals + other.incomplete_removals,
+        )
+
+
+def has_full_before() -> Column:
+    """True if the change carries the whole old row, TOASTed values included. Never NULL."""
+    return F.coalesce(F.col("before_kind") == BeforeKind.FULL.value, F.lit(False))  # noqa: FBT003  (F.lit's value)
+
+
+_REMOVAL: Final = (Op.UPDATE.value, Op.DELETE.value)
+
+
+def fact_columns() -> list[Column]:
+    """The aggregates that ``read_facts`` reads, over bronze's columns."""
+    removal = F.col("op").isin(*_REMOVAL)
+    some_left_out = F.size("unchanged") > 0
+    return [
+        F.count(F.lit(1)).alias("rows"),
+        F.min("commit_lsn").alias("first_lsn"),
+        F.max("commit_lsn").alias("last_lsn"),
+        F.max(F.when(F.col("op") == Op.TRUNCATE.value, F.struct("commit_lsn", "seq"))).alias("truncated_at"),
+        F.count(F.when((F.col("op") == Op.UPDATE.value) & F.col("before_kind").isNotNull(), 1)).alias("old"),
+        F.flatten(F.collect_set(F.when(some_left_out & ~has_full_before(), F.col("unchanged")))).alias("left_out"),
+        F.flatten(F.collect_set(F.when(some_left_out & has_full_before(), F.col("unchanged")))).alias("in_old_row"),
+        F.count(F.when(removal, 1)).alias("removals"),
+        F.count(F.when(removal & ~has_full_before(), 1)).alias("incomplete"),
+    ]
+
+
+def read_facts(row: Row) -> Facts:
+    """The facts in a row of ``fact_columns``."""
+    truncated = row["truncated_at"]
+    return Facts(
+        rows=int(row["rows"]),
+        span=None if row["first_lsn"] is None else (int(row["first_lsn"]), int(row["last_lsn"])),
+        truncated_at=None if truncated is None else (int(truncated[0]), int(truncated[1])),
+        updates_with_old=int(row["old"]),
+        left_out=frozenset(row["left_out"]),
+        in_old_row=frozenset(row["in_old_row"]),
+        removals=int(row["removals"]),
+        incomplete_removals=int(row["incomplete"]),
+    )
+
+
+def facts_of(changes: DataFrame) -> Facts:
+    """Look through the changes of one table once; no shuffle but that of one row."""
+    return read_facts(changes.agg(*fact_columns()).head(1)[0])

@@ -1,0 +1,90 @@
+"""Which tables have rows in a range of bronze, and what these rows contain: one query for a whole epoch.
+
+Invariant: a table is touched if bronze has any row of it in the range, a description included, so that a new column
+reaches a layer even before any change has it.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+
+from walhouse.changes.facts import Facts, fact_columns, read_facts
+from walhouse.changes.resolve import bronze_range
+from walhouse.names import TableName
+from walhouse.pgoutput.row import Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from walhouse.changes.epoch import EpochRange
+    from walhouse.lakehouse.layout import LakeLayout
+
+MESSAGES: Final = TableName("", "message")
+"""The name under which logical messages, which belong to no table, are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A table with rows in an epoch: its relation versions, the current one last, and what the changes contain."""
+
+    table: TableName
+    versions: tuple[int, ...]
+    facts: Facts
+
+
+class BronzeSurvey:
+    """The tables of an epoch. Silver and gold mostly ask for the same passes, at the same time: one of them looks."""
+
+    def __init__(self, spark: SparkSession, layout: LakeLayout) -> None:
+        self._spark = spark
+        self._layout = layout
+        self._looking = threading.Lock()
+        self._last: tuple[tuple[int, int], list[Touched]] | None = None
+
+    def touched(self, epoch: EpochRange) -> list[Touched]:
+        """All tables of the epoch, MESSAGES among them, by name. Bronze only grows, so a range never changes."""
+        passes = (epoch.after_pass, epoch.to_pass)
+        with self._looking:
+            if self._last is None or self._last[0] != passes:
+                self._last = passes, touched_tables(self._spark, self._layout, epoch)
+            return self._last[1]
+
+
+def touched_tables(spark: SparkSession, layout: LakeLayout, epoch: EpochRange) -> list[Touched]:
+    """All tables of the epoch, MESSAGES among them, by name."""
+    position = F.struct("commit_lsn", F.coalesce("seq", F.lit(0)))
+    rows = (
+        bronze_range(spark, layout, epoch)
+        .where(F.col("kind") != Kind.PROGRESS.value)
+        .groupBy("kind", "schema_name", "table_name", "relation_version")
+        .agg(F.max(position).alias("last"), *fact_columns())
+    )
+    found: dict[TableName, _Found] = {}
+    for row in rows.toLocalIterator():
+        is_message = row["kind"] == Kind.MESSAGE
+        table = MESSAGES if is_message else TableName(row["schema_name"], row["table_name"])
+        mine = found.setdefault(table, _Found())
+        if not is_message:
+            mine.see(int(row["relation_version"]), (int(row["last"][0]), int(row["last"][1])))
+        if row["kind"] != Kind.RELATION:
+            mine.facts |= read_facts(row)
+    return [Touched(table, found[table].versions, found[table].facts) for table in sorted(found)]
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is known of one table while the rows come in."""
+
+    last: dict[int, tuple[int, int]] = field(default_factory=dict)
+    facts: Facts = field(default_factory=Facts)
+
+    def see(self, version: int, place: tuple[int, int]) -> None:
+        self.last[version] = max(self.last.get(version, (-1, 0)), place)
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        return tuple(sorted(self.last, key=self.last.__getitem__))
