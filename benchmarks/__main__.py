@@ -23,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--changes", type=int, default=1_000_000, help="changes to stream, a multiple of 1,000")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the initial snapshot, at least 20,000")
-    parser.add_argument("--warm-up", type=int, default=100_000, help="rows and changes that are not counted")
+    parser.add_argument("--warm-up", type=int, default=300_000, help="rows and changes that are not counted")
     parser.add_argument("--out", type=Path, default=RESULT, help="where the figures go")
     parser.add_argument("--readme", action="store_true", help="only put the table of the last run into README.md")
     options = parser.parse_args()

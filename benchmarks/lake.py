@@ -17,7 +17,8 @@ from benchmarks.table import TABLE, Source
 if TYPE_CHECKING:
     from types import TracebackType
 
-Step = Literal["capture", "silver", "gold"]
+Step = Literal["capture", "silver", "gold", "run"]
+"""What a house does; ``run`` after ``capture`` applies silver and gold, both at once."""
 SLOT: Final = "bench_walhouse"
 _ROOT: Final = Path(__file__).resolve().parent.parent
 

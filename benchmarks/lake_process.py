@@ -1,6 +1,6 @@
 """``python -m benchmarks.lake_process``: walhouse in a process of its own, so that its cost can be told from others'.
 
-Each line of standard input asks for one step: a configuration's path, a blank, and capture, silver or gold. Each
+Each line of standard input asks for one step: a configuration's path, a blank, and capture, silver, gold or run. Each
 answers with one line of JSON: the seconds from the call to its return. Spark and the houses stay open in between.
 """
 

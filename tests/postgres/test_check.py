@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -56,6 +57,16 @@ def test_a_source_that_is_ready_has_no_error(database: Database, connection: Con
     findings = _check(database.settings, slot=f"{database.name}_slot")
     assert _faults(findings) == []
     assert any("stands at" in finding.problem for finding in findings)
+
+
+def test_a_database_whose_text_has_no_encoding_is_an_error(database: Database) -> None:
+    name = f"{database.name}_ascii"
+    database.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    try:
+        faults = _faults(_check(replace(database.settings, database=name)))
+    finally:
+        database.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    assert any("SQL_ASCII" in fault for fault in faults)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from walhouse.errors import (
+    LockTimeoutError,
     NoFreeSlotError,
     SlotInUseError,
+    SnapshotLostError,
     SourceUnreachableError,
     WalhouseError,
     WalNotFlushedError,
@@ -30,6 +32,8 @@ POLICY: Final[dict[type[WalhouseError], Retry]] = {
     SlotInUseError: Retry(delay_seconds=10, times=6),
     NoFreeSlotError: Retry(delay_seconds=10, times=6),
     WalNotFlushedError: Retry(delay_seconds=1, times=10),
+    LockTimeoutError: Retry(delay_seconds=10, times=6),
+    SnapshotLostError: Retry(delay_seconds=10, times=3),
 }
 """Used by continuous runs only: whoever runs a single command sees the error at once."""
 

@@ -92,6 +92,7 @@ def _server(connection: Connection) -> Iterator[Finding]:
         yield _ok("wal_level", "logical")
     else:
         yield _error("wal_level", f"wal_level is {level}.", "Set wal_level = logical and restart the server.")
+    yield from _encoding(connection)
     (standby,) = one_row(connection, "SELECT pg_is_in_recovery()")
     if standby:
         yield _error(
@@ -108,6 +109,18 @@ def _server(connection: Connection) -> Iterator[Finding]:
         )
     else:
         yield _ok("max_slot_wal_keep_size", keep)
+
+
+def _encoding(connection: Connection) -> Iterator[Finding]:
+    (encoding,) = one_row(connection, "SELECT current_setting('server_encoding')")
+    if encoding == "SQL_ASCII":
+        yield _error(
+            "encoding",
+            "The database says SQL_ASCII: its text is bytes of any encoding, which the server sends unconverted.",
+            "Move the data into a database with a real encoding; what is not UTF-8 could not be told from what is.",
+        )
+    else:
+        yield _ok("encoding", encoding)
 
 
 def _replication_right(settings: ConnectionSettings) -> Iterator[Finding]:

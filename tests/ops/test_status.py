@@ -1,0 +1,55 @@
+"""Status: how far everything is, and what is not as the source has it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from walhouse.names import TableName
+
+if TYPE_CHECKING:
+    from tests.fixtures_house import MakeHouse
+    from tests.fixtures_server import Database
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+PRICES = TableName("public", "prices")
+
+
+def test_status_tells_positions_lag_and_the_values_that_are_kept_as_text_until_they_are_repaired(
+    database: Database, make_house: MakeHouse
+) -> None:
+    database.execute(
+        "CREATE TABLE prices (id int PRIMARY KEY, price numeric(10, 2))",
+        "INSERT INTO prices VALUES (1, 'NaN'), (2, 5), (3, 'NaN')",
+    )
+    house = make_house()
+    empty = house.status()
+    assert (empty.captured_to, empty.tables) == (None, ())
+    house.run()
+    status = house.status()
+    (table,) = status.tables
+    assert (table.table, table.captured, table.silver, table.gold) == (PRICES, *[status.captured_to] * 3)
+    assert table.counts["silver_events"] == 3
+    assert table.counts["silver_unconverted"] == 2
+    assert table.counts["gold_rescued"] == 2
+
+    database.execute("UPDATE prices SET price = 7 WHERE id = 1")
+    house.capture()
+    behind = house.status()
+    assert behind.captured_to is not None
+    assert status.captured_to is not None
+    assert behind.captured_to > status.captured_to
+    assert behind.tables[0].gold == status.captured_to
+    house.gold()
+    repaired = house.status()
+    assert repaired.tables[0].counts["gold_rescued"] == 1
+    assert repaired.tables[0].gold == behind.captured_to
+
+    told = json.loads(repaired.to_json())
+    assert told["tables"][0]["table"] == "public.prices"
+    assert told["captured_to"] == str(repaired.captured_to)
+    assert told["retained_bytes"] >= 0
+    assert told["lag_bytes"] >= 0
