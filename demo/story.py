@@ -53,8 +53,6 @@ class Story:
                 self._snapshot(house, transactions // 2, rate, run)
             self._stream(house, transactions, rate, run)
             proofs = self._prove(house, rate, run)
-            with self.screen.step("What was sold during the proof") as step:
-                house.run(progress=step)
             self._show(house, proofs)
         spark.stop()
         return bool(proofs) and all(proof.equal for proof in proofs)

@@ -257,6 +257,7 @@ class Walhouse:
                 capture=capture,
                 gold=self._layers[Layer.GOLD],
                 conn=self._connect(),
+                threads=self.configuration.lake.parallel_tables,
             )
             return verification.run(tables, reporter, limit)
 

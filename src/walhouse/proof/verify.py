@@ -8,6 +8,7 @@ the WAL before it is visible) are found in bronze, and the keys that they touche
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -97,6 +98,7 @@ class Verification:
         capture: Capture,
         gold: LayerRun,
         conn: Connection,
+        threads: int,
     ) -> None:
         self._spark = spark
         self._layout = layout
@@ -105,6 +107,7 @@ class Verification:
         self._capture = capture
         self._gold = gold
         self._conn = conn
+        self._threads = threads
 
     def run(self, tables: Sequence[TableName] | None, reporter: Reporter, limit: int) -> list[Proof]:
         """Prove these tables, or all captured ones. The result is also written to ``ops.proofs``."""
@@ -118,16 +121,15 @@ class Verification:
             exported_snapshot(self._settings.connection) as snapshot,
         ):
             epoch = self._bring_to(snapshot.insert_lsn.page_aligned(), reporter)
-            proofs = []
-            for relation in relations:
-                proofs.append(self._prove(relation, snapshot, epoch, limit))
-                reporter.update(
-                    "verify",
-                    rows=proofs[-1].source_rows,
-                    detail=str(relation.name),
-                    lsn=epoch.to_lsn,
-                    target=epoch.to_lsn,
-                )
+
+            def prove(relation: RelationDescription) -> Proof:
+                proof = self._prove(relation, snapshot, epoch, limit)
+                rows, lsn = proof.source_rows, epoch.to_lsn
+                reporter.update("verify", rows=rows, detail=str(relation.name), lsn=lsn, target=lsn)
+                return proof
+
+            with ThreadPoolExecutor(self._threads) as pool:
+                proofs = list(pool.map(prove, relations))
         self._record(proofs)
         return proofs
 
