@@ -36,9 +36,10 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path) -> Iterator[LakeLayout]:
     """An empty local lake with schema names of its own, so that tests do not see each other's tables."""
+    folder = tmp_path / "this lake's é %20"  # a folder as people have them: quoted and escaped by whoever handles it
     suffix = tmp_path.name.lower().replace("-", "_")
     layout = LakeLayout(
-        path=tmp_path / "lake",
+        path=folder,
         bronze_schema=f"bronze_{suffix}",
         silver_schema=f"silver_{suffix}",
         gold_schema=f"gold_{suffix}",
@@ -47,4 +48,4 @@ def lake(spark: SparkSession, tmp_path: Path) -> Iterator[LakeLayout]:
     yield layout
     for schema in layout.schemas:
         spark.sql(f"DROP SCHEMA IF EXISTS `{schema}` CASCADE")
-    shutil.rmtree(tmp_path / "lake", ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)

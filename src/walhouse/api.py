@@ -32,7 +32,7 @@ from walhouse.config.configuration import Configuration, load
 from walhouse.errors import WalhouseError
 from walhouse.gold.apply import apply_gold
 from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout
-from walhouse.lakehouse.lock import write_lock
+from walhouse.lakehouse.lock import WriteLock
 from walhouse.lakehouse.session import get_session
 from walhouse.lakehouse.tables import register_tables, table_exists
 from walhouse.ops.reporting import Reporter, Silent
@@ -170,6 +170,7 @@ class Walhouse:
                 EpochLedger(self.spark, self.layout, Layer.GOLD),
                 self.layout.gold,
                 partial(apply_gold, self.spark, self.layout),
+                reads_base=True,
             ),
         }
         threads = self.configuration.lake.parallel_tables
@@ -181,8 +182,24 @@ class Walhouse:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with write_lock(self.layout):
-            yield
+        """Hold the lake's lock. What is remembered of the lake is read anew where it may have become untrue."""
+        with self._lock.hold() as undisturbed:
+            if not undisturbed:
+                self._forget()
+            try:
+                yield
+            except BaseException:
+                self._forget()
+                raise
+
+    @cached_property
+    def _lock(self) -> WriteLock:
+        return WriteLock(self.layout)
+
+    def _forget(self) -> None:
+        """Read again, at the next use, how far each layer is: somebody else wrote, or our own writing failed."""
+        self.__dict__.pop("_layers", None)
+        self.__dict__.pop("_relations", None)
 
     # Commands ---------------------------------------------------------------------------------------------------------
 
@@ -276,8 +293,11 @@ class Walhouse:
             skipped_operations=frozenset(connector.skipped_operations),
         )
         position = self._position()
-        self._relations.refresh(0 if position is None else position[0])
-        known = self._relations.by_table()
+        if position is None:
+            return iter(())
+        relations = RelationCatalog(self.spark, self.layout)
+        relations.refresh(position[0])
+        known = relations.by_table()
         wanted = {table: versions for table, versions in known.items() if tables is None or table in tables}
         return events(
             self.spark, self.layout, settings, wanted, from_lsn=from_lsn, to_lsn=to_lsn, messages=tables is None
@@ -347,6 +367,7 @@ class Walhouse:
                 if policy is None or failures > policy.times:
                     raise
                 self.close()
+                self._forget()
                 time.sleep(policy.delay_seconds)
 
 

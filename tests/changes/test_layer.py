@@ -108,6 +108,34 @@ def test_a_table_that_fails_leaves_the_epoch_to_be_applied_again(
         assert gold_rows(spark, lake, table) == source_rows(tables, table)
 
 
+def test_a_house_that_stays_open_looks_again_at_what_the_lake_holds(
+    spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may have worked in between, and what this one did may have failed half-way."""
+    house, other = make_house(), make_house()
+    house.capture()
+    house.silver()
+    tables.execute("INSERT INTO docs VALUES (20, 'x', 'y')")
+    other.capture()
+    other.silver()
+    tables.execute("INSERT INTO docs VALUES (21, 'x', 'y')")
+    house.capture()
+    original = EpochLedger.finish
+
+    def die(ledger: EpochLedger, *arguments: Any) -> None:
+        raise Killed
+
+    monkeypatch.setattr(EpochLedger, "finish", die)
+    with pytest.raises(Killed):
+        house.silver()
+    monkeypatch.setattr(EpochLedger, "finish", original)
+    house.silver()
+    other.silver()
+    silver = spark.table(str(lake.silver(DOCS)))
+    assert silver.count() == 5 + 2
+    assert silver.select("commit_lsn", "seq", "op").distinct().count() == 5 + 2
+
+
 def test_the_ledger_names_a_version_of_every_table_at_one_lsn(
     spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from walhouse.errors import LakeLockedError
 from walhouse.lakehouse.layout import LakeLayout
-from walhouse.lakehouse.lock import write_lock
+from walhouse.lakehouse.lock import WriteLock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +21,8 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from walhouse.lakehouse.layout import LakeLayout
-from walhouse.lakehouse.lock import write_lock
-with write_lock(LakeLayout(path=Path(sys.argv[1]))):
+from walhouse.lakehouse.lock import WriteLock
+with WriteLock(LakeLayout(path=Path(sys.argv[1]))).hold():
     print("held", flush=True)
     time.sleep(60)
 """
@@ -40,15 +40,26 @@ def test_a_second_process_is_refused_with_the_first_ones_pid_and_gets_the_lock_w
 ) -> None:
     layout = LakeLayout(path=tmp_path / "lake")
     first = holder(tmp_path / "lake")
-    with pytest.raises(LakeLockedError) as refused, write_lock(layout):
+    with pytest.raises(LakeLockedError) as refused, WriteLock(layout).hold():
         pass
     assert refused.value.fields["pid"] == str(first.pid)
     os.kill(first.pid, signal.SIGKILL)
     first.communicate()
-    with write_lock(layout):
-        assert (tmp_path / "lake" / ".walhouse.lock").read_text() == str(os.getpid())
+    with WriteLock(layout).hold():
+        assert (tmp_path / "lake" / ".walhouse.lock").read_text().split()[0] == str(os.getpid())
+
+
+def test_the_holder_is_told_whether_somebody_else_held_the_lock_since(tmp_path: Path) -> None:
+    mine, other = WriteLock(LakeLayout(path=tmp_path)), WriteLock(LakeLayout(path=tmp_path))
+
+    def undisturbed(lock: WriteLock) -> bool:
+        with lock.hold() as nobody_since:
+            return nobody_since
+
+    assert [undisturbed(lock) for lock in (mine, mine, other, mine, mine)] == [False, True, False, False, True]
 
 
 def test_a_lake_in_a_catalog_needs_no_lock() -> None:
-    with write_lock(LakeLayout(path=None)), write_lock(LakeLayout(path=None)):
-        pass
+    with WriteLock(LakeLayout(path=None)).hold() as first, WriteLock(LakeLayout(path=None)).hold() as second:
+        assert not first  # so what is remembered is read anew each time
+        assert not second

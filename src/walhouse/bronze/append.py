@@ -13,14 +13,14 @@ from walhouse.bronze.progress import read_pass
 from walhouse.bronze.table import generation
 from walhouse.errors import AppendSkippedError
 
-_ROWS_PER_FILE: Final = 200_000
-"""A range is read from the slot by one task; in several files the layers after bronze can read it with many."""
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from walhouse.bronze.progress import Progress
     from walhouse.lakehouse.layout import LakeLayout
+
+_ROWS_PER_FILE: Final = 200_000
+"""A range is read from the slot by one task; in several files the layers after bronze can read it with many."""
 
 
 def append(spark: SparkSession, layout: LakeLayout, rows: DataFrame, upcoming: Progress) -> Progress:

@@ -37,7 +37,7 @@ class TableEpoch:
     before it; silver emits no event for it, gold takes it as the base of that change.
 
     ``relations``: the table's versions that are needed to read ``changes``, the current one last. ``base_version``:
-    the target's Delta version before the epoch, None if the target did not exist.
+    the target's Delta version before the epoch, None if the target did not exist or the layer does not look at it.
     """
 
     epoch: EpochRange

@@ -52,7 +52,9 @@ COLUMNS: Final = StructType(
         StructField("to_lsn", LongType(), metadata={"comment": "Every commit that starts before this is applied"}),
         StructField("schema_name", StringType(), metadata={"comment": "Source table; NULL: the epoch as a whole"}),
         StructField("table_name", StringType(), metadata={"comment": "Source table; NULL: the epoch as a whole"}),
-        StructField("base_version", LongType(), metadata={"comment": "Target's Delta version before; NULL: none"}),
+        StructField(
+            "base_version", LongType(), metadata={"comment": "Target's Delta version before; NULL: none, or not needed"}
+        ),
         StructField("version", LongType(), metadata={"comment": "Target's Delta version after"}),
         StructField("counts", MapType(StringType(), LongType()), metadata={"comment": "What applying it did"}),
         StructField("at", TimestampType(), metadata={"comment": "When the row was written"}),
@@ -66,7 +68,10 @@ AppliedRow = tuple[int | None, int | None, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class PlannedEpoch:
-    """An epoch and the tables it changes, each with its target's version before (None: the target did not exist)."""
+    """An epoch and the tables it changes, each with its target's version before.
+
+    None: the target did not exist, or the layer does not look at it.
+    """
 
     range: EpochRange
     bases: Mapping[TableName, int | None]

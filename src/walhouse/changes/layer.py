@@ -40,10 +40,12 @@ class LayerTarget:
     name_of: Callable[[TableName], LakeTable]
     apply: Callable[[TableEpoch], AppliedTable]
     apply_messages: Callable[[TableEpoch], AppliedTable] | None = None
+    reads_base: bool = False
+    """True if applying looks at the table as it was before the epoch."""
 
 
 class LayerRun:
-    """Applies what bronze has and the layer lacks."""
+    """Applies what bronze has and the layer lacks. Remembers how far that is, so it is for one writer alone."""
 
     def __init__(
         self,
@@ -62,8 +64,8 @@ class LayerRun:
         self._survey = survey
         self._threads = threads
         self._last = target.ledger.last()
-        self._versions = target.ledger.versions()
-        """Each table's Delta version as its last epoch left it: what the next epoch is resolved against."""
+        self._versions: dict[TableName, int] = {}
+        """Delta versions of the tables that were applied here, as that left them."""
 
     @property
     def ledger(self) -> EpochLedger:
@@ -91,8 +93,11 @@ class LayerRun:
 
     def _apply_new(self, epoch: EpochRange, report: Report) -> int:
         touched = self._touched(epoch)
-        planned = PlannedEpoch(epoch, {each.table: self._base(each.table) for each in touched})
+        tables = [each.table for each in touched]
+        with ThreadPoolExecutor(self._threads) as pool:
+            planned = PlannedEpoch(epoch, dict(zip(tables, pool.map(self._base, tables), strict=True)))
         self._target.ledger.plan(planned)
+        self._last = planned, False
         return self._apply(planned, touched, report, fresh=True)
 
     def _apply_again(self, planned: PlannedEpoch, report: Report) -> int:
@@ -105,14 +110,13 @@ class LayerRun:
         return [each for each in found if each.table != MESSAGES or self._target.apply_messages is not None]
 
     def _base(self, table: TableName) -> int | None:
-        known = self._versions.get(table)
-        if known is not None:
-            return known
-        name = self._lake_name(table)
+        """The version of now: the one in the ledger may be gone, after an OPTIMIZE and a VACUUM."""
+        if not self._target.reads_base:
+            return None
+        if table in self._versions:
+            return self._versions[table]
+        name = self._target.name_of(table)
         return current_version(self._spark, name) if table_exists(self._spark, name) else None
-
-    def _lake_name(self, table: TableName) -> LakeTable:
-        return self._layout.silver_messages if table == MESSAGES else self._target.name_of(table)
 
     def _apply(self, planned: PlannedEpoch, touched: Sequence[Touched], report: Report, *, fresh: bool) -> int:
         self._relations.refresh(planned.range.to_pass)

@@ -10,35 +10,54 @@ import fcntl
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from walhouse.errors import LakeLockedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+    from typing import TextIO
 
     from walhouse.lakehouse.layout import LakeLayout
 
 LOCK_FILE = ".walhouse.lock"
 
 
-@contextmanager
-def write_lock(layout: LakeLayout) -> Iterator[None]:
-    """Hold the lake's lock; the kernel lets go of it when the process dies, however it dies. Raises LakeLockedError."""
-    if layout.path is None:
-        yield
-        return
-    layout.path.mkdir(parents=True, exist_ok=True)
-    path = layout.path / LOCK_FILE
-    with path.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            pid = file.read().strip() or None
-            raise LakeLockedError(
-                f"Process {pid or 'unknown'} is writing to the lake in {layout.path}.", path=str(layout.path), pid=pid
-            ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
+class WriteLock:
+    """The lock of one lake, for one who writes to it again and again."""
+
+    def __init__(self, layout: LakeLayout) -> None:
+        self._folder = layout.path
+        self._holder = f"{os.getpid()} {uuid4().hex}"
+
+    @contextmanager
+    def hold(self) -> Iterator[bool]:
+        """Hold the lock; the kernel lets go of it when the process dies, however it dies. Raises LakeLockedError.
+
+        Gives True if nobody else held it since this one did: what this one remembers of the lake is still so.
+        """
+        if self._folder is None:
+            yield False
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / LOCK_FILE).open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise _locked(self._folder, _read(file)) from None
+            last_holder = _read(file)
+            file.truncate(0)
+            file.write(self._holder)
+            file.flush()
+            yield last_holder == self._holder
+
+
+def _read(file: TextIO) -> str:
+    file.seek(0)
+    return file.read().strip()
+
+
+def _locked(folder: Path, holder: str) -> LakeLockedError:
+    pid = holder.split(" ", maxsplit=1)[0] or None
+    return LakeLockedError(f"Process {pid or 'unknown'} is writing to the lake in {folder}.", path=str(folder), pid=pid)

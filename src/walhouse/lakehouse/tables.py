@@ -65,7 +65,7 @@ def ensure_schema(spark: SparkSession, layout: LakeLayout, schema: str) -> None:
         spark.sql(f"CREATE SCHEMA IF NOT EXISTS {name}")
         return
     folder = layout.schema_folder(schema)
-    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {name} LOCATION {string_literal(folder.as_uri())}")
+    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {name} LOCATION {string_literal(str(folder))}")
     _require_own(spark, layout, schema)
 
 

@@ -6,7 +6,7 @@ same text in every session of walhouse, in the stream and in a snapshot.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
@@ -75,13 +75,12 @@ def connect(
     parameters: dict[str, Any] = {**_NETWORK, **settings.parameters(), **mode}
     with source_errors(settings):
         connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
-        try:
+        with ExitStack() as unless_ready:
+            unless_ready.callback(connection.close)
             for statement in settings.initial_statements:
                 connection.execute(statement.encode())
             connection.execute(_session(connection, lock_timeout_seconds, read_only=read_only))
-        except BaseException:
-            connection.close()
-            raise
+            unless_ready.pop_all()
         connection.autocommit = autocommit
     return connection
 

@@ -90,8 +90,6 @@ def _insert_missing(spark: SparkSession, target: LakeTable, rows: DataFrame, spa
     return int(cast("Row", merged)["num_inserted_rows"])
 
 
-def _count(spark: SparkSession, target: LakeTable, span: tuple[int, int] | None) -> dict[str, int]:
-    if span is None:
-        return {"unavailable": 0, "unconverted": 0}
+def _count(spark: SparkSession, target: LakeTable, span: tuple[int, int]) -> dict[str, int]:
     row = spark.table(str(target)).where(F.col("commit_lsn").between(*span)).agg(*_imperfect()).first()
     return {name: int(cast("Row", row)[name] or 0) for name in ("unavailable", "unconverted")}
