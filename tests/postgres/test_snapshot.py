@@ -11,8 +11,7 @@ import pytest
 
 from tests.postgres.wire import read_stream, texts
 from walhouse.config.filters import NameFilter, TableFilter
-from walhouse.errors import LockTimeoutError, PrivilegeError, SnapshotLostError, SourceError
-from walhouse.names import TableName
+from walhouse.errors import PrivilegeError, SnapshotLostError
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.connection import connect
 from walhouse.postgres.peek import peek_blocks
@@ -250,7 +249,7 @@ def test_a_table_without_rows_and_one_without_kept_columns_are_read(database: Da
     )
     assert _read(database, _relation(connection, "empty"))[1] == []
     nothing = TableFilter(columns=NameFilter(exclude=("public.bare.v",)))
-    assert _read(database, _relation(connection, "bare", nothing))[1] == [(), ()]
+    assert _read(database, _relation(connection, "bare", nothing))[1] == [("",), ("",)]  # lines
 
 
 @pytest.mark.parametrize("name", ['Mixed "Case', "größe", "a.b", "semi;--", "%s", "{x}"])
@@ -316,59 +315,6 @@ def test_children_by_inheritance_are_not_part_of_their_parent(database: Database
     )
     assert _read(database, _relation(connection, "parent"))[1] == [("1",)]
     assert _read(database, _relation(connection, "child"))[1] == [("2",)]
-
-
-@pytest.mark.parametrize("statement", ["ALTER TABLE t ALTER v TYPE text", "TRUNCATE t", "CLUSTER t USING t_pkey"])
-def test_locks_keep_out_what_would_change_rows_without_an_event(
-    database: Database, connection: Connection, statement: str
-) -> None:
-    """A rewrite or a TRUNCATE between a snapshot and its reading leaves few or no rows to be seen, and no event."""
-    database.execute(
-        "CREATE TABLE t (id int PRIMARY KEY, v varchar(9))",
-        "CREATE PUBLICATION p FOR TABLE t",
-        "INSERT INTO t VALUES (1)",
-    )
-    relation = _relation(connection, "t")
-    with ExitStack() as stack:
-        stack.enter_context(locked_tables(database.settings, [relation.name]))
-        exported = stack.enter_context(created_slot(database.settings, f"{database.name}_x", temporary=True))
-        with pytest.raises(Exception, match="lock timeout"):
-            database.execute("SET lock_timeout = '200ms'", statement)
-        (chunk,) = plan_chunks(connection, relation, 10, publication="p")
-        assert len(texts(chunk_blocks(database.settings, exported.name, relation, chunk))) == 1
-    database.execute("SET lock_timeout = '200ms'", statement)
-
-
-def test_locks_of_a_partitioned_table_hold_its_leaves(database: Database) -> None:
-    database.execute(
-        "CREATE TABLE root (id int PRIMARY KEY) PARTITION BY RANGE (id)",
-        "CREATE TABLE one PARTITION OF root FOR VALUES FROM (0) TO (10)",
-    )
-    with (
-        locked_tables(database.settings, [TableName("public", "root")]),
-        pytest.raises(Exception, match="lock timeout"),
-    ):
-        database.execute("SET lock_timeout = '200ms'", "TRUNCATE one")
-
-
-def test_a_table_that_is_locked_elsewhere_is_named_with_the_process(database: Database) -> None:
-    database.execute("CREATE TABLE t (id int)")
-    with database.connect() as other, other.transaction():
-        other.execute("LOCK TABLE t")
-        with (
-            pytest.raises(LockTimeoutError, match=r"public\.t") as caught,
-            locked_tables(database.settings, [TableName("public", "t")], lock_timeout_seconds=0.2),
-        ):
-            pass
-        assert caught.value.fields["pids"] == [other.info.backend_pid]
-
-
-def test_locks_that_were_lost_meanwhile_are_an_error_at_the_end(database: Database) -> None:
-    database.execute("CREATE TABLE t (id int)")
-    with pytest.raises(SourceError), locked_tables(database.settings, [TableName("public", "t")]):
-        database.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE relation = 't'::regclass AND mode = 'AccessShareLock'"
-        )
 
 
 def test_a_snapshot_whose_holder_is_gone_is_a_named_error(database: Database, connection: Connection) -> None:

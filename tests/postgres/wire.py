@@ -1,7 +1,8 @@
-"""A second, simple reader of COPY BINARY and pgoutput for these tests, so that they do not trust the product's own."""
+"""A second, simple reader of COPY and pgoutput for these tests, so that they do not trust the product's own."""
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,9 @@ from walhouse.pgoutput.relation import ColumnDescription
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 def copy_rows(lists: Iterable[list[bytes]]) -> list[tuple[bytes | None, ...]]:
@@ -33,8 +37,14 @@ def copy_rows(lists: Iterable[list[bytes]]) -> list[tuple[bytes | None, ...]]:
 
 
 def texts(lists: Iterable[list[bytes]]) -> list[tuple[str | None, ...]]:
-    """The rows of a COPY whose columns are all text."""
-    return [tuple(None if value is None else value.decode() for value in row) for row in copy_rows(lists)]
+    """The rows of a COPY in text format, each of at least one column."""
+    lines = b"".join(block for blocks in lists for block in blocks).decode().split("\n")
+    assert lines.pop() == ""
+    return [tuple(None if text == r"\N" else _unescaped(text) for text in line.split("\t")) for line in lines]
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", lambda escape: _ESCAPED.get(escape[1], escape[1]), text)
 
 
 @dataclass

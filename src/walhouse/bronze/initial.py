@@ -20,7 +20,7 @@ from walhouse.config.connector import SnapshotMode
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.publication import ensure_publication, read_publication
 from walhouse.postgres.slot import create_slot, created_slot, find_slot, require_usable
-from walhouse.postgres.snapshot import Chunk, imported_snapshot, locked_tables, plan_chunks, visibility_of
+from walhouse.postgres.snapshot import Chunk, LockHolder, imported_snapshot, locked_tables, plan_chunks, visibility_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -91,7 +91,7 @@ class InitialPass:
         slot = f"{self._settings.slot[:50]}_snapshot" if temporary else self._settings.slot
         # The locks come before the slot: no ALTER or TRUNCATE can then fall between the snapshot and its reading.
         with (
-            locked_tables(self._settings.connection, tables),
+            locked_tables(self._settings.connection, tables) as locks,
             created_slot(self._settings.connection, slot, temporary=temporary) as exported,
             imported_snapshot(self._settings.connection, exported.name) as reading,
         ):
@@ -115,6 +115,7 @@ class InitialPass:
                     visibility=visibility,
                     at=at,
                     progress=progress,
+                    locks=locks,
                 ),
                 progress,
             )
@@ -128,6 +129,7 @@ class InitialPass:
         visibility: str,
         at: Lsn,
         progress: Progress,
+        locks: LockHolder | None = None,
     ) -> SnapshotPlan:
         return SnapshotPlan(
             settings=self._settings.connection,
@@ -140,6 +142,7 @@ class InitialPass:
             pass_number=progress.pass_number,
             captured_at=time.time_ns() // 1000,
             progress=progress,
+            lock_holder=locks,
         )
 
     def _append(self, plan: SnapshotPlan, progress: Progress) -> Progress:

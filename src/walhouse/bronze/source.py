@@ -17,12 +17,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from walhouse.bronze.failure import in_task
 from walhouse.bronze.rows import progress_row, relation_rows, snapshot_rows
 from walhouse.bronze.table import COLUMNS
+from walhouse.pgoutput.copy_text import texts_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan, TableSelection
 from walhouse.pgoutput.frames import frames_from_copy
 from walhouse.pgoutput.row import MESSAGE_SEQ
-from walhouse.pgoutput.tuples import copy_rows_to_texts
 from walhouse.postgres.peek import peek_blocks
-from walhouse.postgres.snapshot import Chunk, chunk_blocks
+from walhouse.postgres.snapshot import Chunk, LockHolder, chunk_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -88,6 +88,8 @@ class SnapshotPlan:
     pass_number: int
     captured_at: int
     progress: Progress | None
+    lock_holder: LockHolder | None = None
+    """Who keeps the tables from being rewritten until they are read."""
     expressions: tuple[str, ...] | None = None
     """SQL for each column in place of the column itself (a proof asks for a float's bits)."""
 
@@ -109,8 +111,15 @@ class SnapshotPlan:
     def _chunk(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         relation = next(each for each in self.relations if each.name == chunk.table)
         rows = 0
-        for blocks in chunk_blocks(self.settings, self.exported, relation, chunk, expressions=self.expressions):
-            values = copy_rows_to_texts(blocks, len(relation.columns))
+        for blocks in chunk_blocks(
+            self.settings,
+            self.exported,
+            relation,
+            chunk,
+            expressions=self.expressions,
+            lock_holder=self.lock_holder,
+        ):
+            values = texts_of_copy(blocks, len(relation.columns))
             yield snapshot_rows(
                 values,
                 relation,

@@ -2,26 +2,19 @@
 
 Invariant: every position is checked against the end of its frame before it is read, so a damaged frame is an error with
 its LSN and offset and never a wrong value.
-Source: PostgreSQL documentation, "Logical Replication Message Formats", TupleData; COPY, "Binary Format", Tuples.
+Source: PostgreSQL documentation, "Logical Replication Message Formats", TupleData.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
-import pyarrow as pa
 
 from walhouse.errors import FrameError, UnknownTupleKindError
-from walhouse.pgoutput.copy_rows import copy_rows
 from walhouse.pgoutput.frames import Frames, first_true
-from walhouse.pgoutput.row import TEXTS
-from walhouse.pgoutput.texts import gather_texts
-from walhouse.pgoutput.wire import Int32s, Int64s, Octets, read_int16, read_int32, read_uint32
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from walhouse.pgoutput.wire import Int32s, Int64s, Octets, read_int16, read_uint32
 
 NULL: Final = ord("n")
 UNCHANGED: Final = ord("u")
@@ -99,47 +92,6 @@ def _sized(frames: Frames, rows: Int64s, at: Int64s) -> tuple[Int64s, Int64s]:
     end = start + read_uint32(frames.buffer, at)
     frames.require(rows, end, "a value")
     return start, end
-
-
-def parse_copy_rows(frames: Frames, columns: int) -> Tuples:
-    """Parse frames that are rows of a binary COPY, each with this number of fields; NULL has the kind n, all else t.
-
-    Raises TruncatedFrameError, and FrameError for another number of fields or a row that goes on after its last field.
-    """
-    rows = np.arange(len(frames), dtype=np.int64)
-    frames.require(rows, frames.starts + 2, "a row's field count")
-    other = read_int16(frames.buffer, frames.starts) != columns
-    if other.any():
-        row = first_true(other)
-        raise frames.failure(FrameError, f"Row {row} has not {columns} fields.", row, int(frames.starts[row]))
-    bounds = np.empty((len(rows), columns, 2), np.int32)
-    kinds = np.full((len(rows), columns), TEXT, np.uint8)
-    at = frames.starts + 2
-    for column in range(columns):
-        frames.require(rows, at + 4, "a field's length")
-        length = read_int32(frames.buffer, at)
-        _refuse_negative(frames, rows, at, length + 1)
-        kinds[length < 0, column] = NULL
-        bounds[:, column, 0] = at + 4
-        at = at + 4 + np.maximum(length, 0)
-        frames.require(rows, at, "a field")
-        bounds[:, column, 1] = at
-    frames.require_end(rows, at)
-    offsets = np.arange(len(rows) + 1, dtype=np.int64) * columns
-    return Tuples(bounds.ravel(), kinds.ravel(), offsets, at)
-
-
-def copy_rows_to_texts(blocks: Sequence[bytes | memoryview], columns: int) -> pa.ListArray:
-    """One ``list<string>`` for each row of a binary COPY whose fields are all text, NULL kept.
-
-    ``blocks`` is a run of the result's CopyData blocks, one row each, with or without the header and the trailer; at
-    most 2 GiB in all (ValueError), better a few tens of MiB.
-    """
-    rows = copy_rows(blocks)
-    nowhere = np.zeros(len(rows.starts), np.int64)
-    parsed = parse_copy_rows(Frames(rows.buffer, rows.starts, rows.ends, nowhere, nowhere), columns)
-    values = gather_texts(rows.buffer, parsed.bounds, present=parsed.kinds == TEXT)
-    return pa.ListArray.from_arrays(pa.array(parsed.offsets.astype(np.int32)), values, type=TEXTS)
 
 
 def _refuse_negative(frames: Frames, rows: Int64s, at: Int64s, numbers: Int64s) -> None:

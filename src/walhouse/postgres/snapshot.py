@@ -1,7 +1,8 @@
 """Reading tables whole, in one exported snapshot, by chunks of pages.
 
 Invariant: every row is read in the one snapshot, as the text that the WAL would give for it: the type's output function
-under walhouse's session settings, never a cast (``::text`` gives ``true`` for ``t``, and ``char(5)`` without blanks).
+under walhouse's session settings, as COPY writes it, never a cast (``::text`` gives ``true`` for ``t``, and ``char(5)``
+without blanks).
 Ranges of ctid are chunks of one snapshot only; between two, rows may have moved.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import psycopg
 from psycopg import sql
@@ -58,21 +59,33 @@ _ROW_FILTER: Final = """
     SELECT to_jsonb(p) ->> 'rowfilter' FROM pg_publication_tables p
     WHERE pubname = %s AND schemaname = %s AND tablename = %s"""
 
+_LOCKED: Final = """
+    SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'relation' AND mode = 'AccessShareLock' AND granted
+        AND pid = %s AND virtualtransaction = %s AND relation = %s::regclass
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"""
+
 _EXCLUSIVE_LOCKS: Final = """
     SELECT DISTINCT pid FROM pg_locks WHERE locktype = 'relation' AND mode = 'AccessExclusiveLock'
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid()
     ORDER BY pid LIMIT 10"""
 
 
+class LockHolder(NamedTuple):
+    """The transaction that holds the tables' locks, as ``pg_locks`` names it."""
+
+    pid: int
+    transaction: str
+
+
 @contextmanager
 def locked_tables(
     settings: ConnectionSettings, tables: Iterable[TableName], *, lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS
-) -> Iterator[None]:
+) -> Iterator[LockHolder]:
     """Hold a reader's lock on the tables (and their partitions) while the context lasts.
 
     Taken before the snapshot, it keeps out what changes their rows without an event: ALTER TYPE, TRUNCATE, CLUSTER.
-    If the session that holds the locks dies meanwhile, leaving the context raises: what was read does not count.
-    Raises LockTimeoutError, PrivilegeError.
+    If the session that holds the locks dies meanwhile, leaving the context raises; ``chunk_blocks`` that is told of the
+    holder does so before its rows can count. Raises LockTimeoutError, PrivilegeError.
     """
     with closing(connect(settings, lock_timeout_seconds=lock_timeout_seconds)) as connection:
         with source_errors(settings):
@@ -80,7 +93,8 @@ def locked_tables(
         for table in tables:
             with _waiting_for(connection, settings, table):
                 connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(sql.Identifier(*table)))
-        yield
+        own = "SELECT DISTINCT pid, virtualtransaction FROM pg_locks WHERE pid = pg_backend_pid()"
+        yield LockHolder(*one_row(connection, own))
         with source_errors(settings):
             connection.execute("COMMIT")
 
@@ -154,11 +168,13 @@ def chunk_blocks(
     chunk: Chunk,
     *,
     expressions: Sequence[str] | None = None,
+    lock_holder: LockHolder | None = None,
 ) -> Iterator[list[bytes]]:
-    """The blocks of a binary COPY of the chunk's rows, one a row: the kept columns, by position, all as text or NULL.
+    """The blocks of a COPY in text format of the chunk's rows, one a row: the kept columns, by position.
 
-    ``expressions``: SQL to read in place of each column (a proof asks for the bits of a float). Header and trailer of
-    the COPY are among them. Raises SnapshotLostError, LockTimeoutError, PrivilegeError.
+    ``expressions``: SQL to read in place of each column (a proof asks for the bits of a float). ``lock_holder``: who
+    must hold the table's lock still when the last row was read. Raises SnapshotLostError, LockTimeoutError,
+    PrivilegeError.
     """
     statement = _copy(relation, chunk, expressions)
     with (
@@ -166,23 +182,31 @@ def chunk_blocks(
         _waiting_for(connection, settings, chunk.table),
     ):
         yield from copied_blocks(connection, statement)
+        if lock_holder is not None:
+            _require_locked(connection, chunk, lock_holder)
+
+
+def _require_locked(connection: Connection, chunk: Chunk, holder: LockHolder) -> None:
+    leaf = sql.Identifier(*chunk.leaf).as_string(connection)
+    if not one_row(connection, _LOCKED, [*holder, leaf])[0]:
+        raise SnapshotLostError(
+            f"The session that kept {chunk.table} from being rewritten ended while the table was read.",
+            table=str(chunk.table),
+        )
 
 
 def _copy(relation: RelationDescription, chunk: Chunk, expressions: Sequence[str] | None) -> sql.Composed:
-    """``num_nulls`` and not IS NULL: a composite value of NULLs only is not NULL, though IS NULL says it is."""
-    value = sql.SQL("CASE WHEN num_nulls({column}) = 0 THEN format('%s', {column}) END")
-    read = (
+    columns = sql.SQL(", ").join(
         [sql.Identifier(name) for name in relation.column_names]
         if expressions is None
         else [sql.SQL("({})").format(sql.SQL(expression)) for expression in expressions]
     )
-    columns = sql.SQL(", ").join(value.format(column=column) for column in read)
     conditions: list[sql.Composable] = [sql.SQL("ctid >= {}::tid").format(sql.Literal(f"({chunk.first_page},0)"))]
     if chunk.end_page is not None:
         conditions.append(sql.SQL("ctid < {}::tid").format(sql.Literal(f"({chunk.end_page},0)")))
     if chunk.row_filter is not None:
         conditions.append(sql.SQL("({})").format(sql.SQL(chunk.row_filter)))
-    return sql.SQL("COPY (SELECT {} FROM ONLY {} WHERE {}) TO STDOUT (FORMAT binary)").format(
+    return sql.SQL("COPY (SELECT {} FROM ONLY {} WHERE {}) TO STDOUT").format(
         columns, sql.Identifier(*chunk.leaf), sql.SQL(" AND ").join(conditions)
     )
 

@@ -25,7 +25,7 @@ from walhouse.lakehouse.tables import create_table, table_exists
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.connection import connect
 from walhouse.postgres.exported import OwnSnapshot, exported_snapshot
-from walhouse.postgres.snapshot import locked_tables, plan_chunks
+from walhouse.postgres.snapshot import LockHolder, locked_tables, plan_chunks
 from walhouse.proof.compare import Comparison, compare
 from walhouse.proof.invisible import expected_overrides
 from walhouse.proof.text import source_expressions
@@ -117,13 +117,13 @@ class Verification:
             key=lambda relation: relation.name,
         )
         with (
-            locked_tables(self._settings.connection, [relation.name for relation in relations]),
+            locked_tables(self._settings.connection, [relation.name for relation in relations]) as locks,
             exported_snapshot(self._settings.connection) as snapshot,
         ):
             epoch = self._bring_to(snapshot.insert_lsn.page_aligned(), reporter)
 
             def prove(relation: RelationDescription) -> Proof:
-                proof = self._prove(relation, snapshot, epoch, limit)
+                proof = self._prove(relation, snapshot, locks, epoch, limit)
                 rows, lsn = proof.source_rows, epoch.to_lsn
                 reporter.update("verify", rows=rows, detail=str(relation.name), lsn=lsn, target=lsn)
                 return proof
@@ -146,7 +146,9 @@ class Verification:
         self._gold.run(progress.pass_number, progress.captured_to, applied)
         return EpochRange(0, 0, progress.pass_number, progress.captured_to)
 
-    def _prove(self, relation: RelationDescription, snapshot: OwnSnapshot, epoch: EpochRange, limit: int) -> Proof:
+    def _prove(
+        self, relation: RelationDescription, snapshot: OwnSnapshot, locks: LockHolder, epoch: EpochRange, limit: int
+    ) -> Proof:
         with connect(self._settings.connection) as planning:
             chunks = plan_chunks(
                 planning, relation, self._settings.snapshot_chunk_pages, publication=self._settings.publication
@@ -162,6 +164,7 @@ class Verification:
             pass_number=0,
             captured_at=time.time_ns() // 1000,
             progress=None,
+            lock_holder=locks,
             expressions=tuple(source_expressions(relation)),
         )
         source = load(self._spark, plan).selectExpr("after AS values")

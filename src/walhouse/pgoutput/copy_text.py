@@ -1,0 +1,82 @@
+"""The rows of a COPY ... TO STDOUT in text format, as lists of texts.
+
+Invariant: a text here is the very text of the type's output function, as the WAL has it: what COPY escapes is given
+back as it was, and NULL is only what COPY says is NULL.
+Source: PostgreSQL documentation, COPY, "Text Format".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from walhouse.errors import FrameError
+from walhouse.pgoutput.row import TEXTS
+from walhouse.pgoutput.texts import gather_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from walhouse.pgoutput.wire import Bools, Int64s, Octets
+
+_TAB: Final = ord("\t")
+_NEWLINE: Final = ord("\n")
+_BACKSLASH: Final = ord("\\")
+_NULL: Final = b"\\N"
+
+_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_STAND_IN: Final = "\0"
+"""For a backslash while escapes are replaced: the one character that PostgreSQL's texts never have."""
+
+
+def texts_of_copy(blocks: Sequence[bytes], columns: int) -> pa.ListArray:
+    """One ``list<string>`` for each row of a COPY in text format, with this number of columns, NULL kept.
+
+    ``blocks`` is a run of the result's CopyData blocks, whole rows each; at most 2 GiB in all (ValueError), better a
+    few tens of MiB. Raises FrameError if they are not rows of so many columns.
+    """
+    buffer = np.frombuffer(b"".join(blocks), np.uint8)
+    ends = _separators(buffer, columns)
+    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1]) if len(ends) else ends
+    if columns == 0:
+        return pa.ListArray.from_arrays(
+            pa.array(np.zeros(len(ends) + 1, np.int32)), pa.nulls(0, pa.string()), type=TEXTS
+        )
+    bounds = np.stack([starts, ends], axis=1).ravel().astype(np.int32)
+    texts = gather_texts(buffer, bounds, present=~_are_null(buffer, starts, ends))
+    offsets = pa.array(np.arange(0, len(ends) + 1, columns, dtype=np.int32))
+    return pa.ListArray.from_arrays(offsets, _unescaped(texts, buffer), type=TEXTS)
+
+
+def _separators(buffer: Octets, columns: int) -> Int64s:
+    """Where each value ends: a tab, or a newline after a row's last. Inside of values COPY escapes both."""
+    ends: Int64s = np.flatnonzero((buffer - np.uint8(_TAB)) < 2)  # 9 and 10; lesser bytes wrap around
+    newlines = np.flatnonzero(buffer[ends] == _NEWLINE)
+    in_a_row = max(columns, 1)  # a row without columns is a line, too
+    last_is_newline = len(buffer) == 0 or buffer[-1] == _NEWLINE
+    if not last_is_newline or not np.array_equal(newlines, np.arange(in_a_row - 1, len(ends), in_a_row)):
+        raise FrameError(f"A block of the COPY is not rows of {columns} columns.", offset=0)
+    return ends
+
+
+def _are_null(buffer: Octets, starts: Int64s, ends: Int64s) -> Bools:
+    null: Bools = ends - starts == len(_NULL)
+    two = np.flatnonzero(null)
+    null[two] = (buffer[starts[two]] == _NULL[0]) & (buffer[starts[two] + 1] == _NULL[1])
+    return null
+
+
+def _unescaped(texts: pa.StringArray, buffer: Octets) -> pa.StringArray:
+    """The texts without escapes; only those that have any are touched."""
+    if not (buffer == _BACKSLASH).any():
+        return texts
+    escaped = pc.fill_null(pc.match_substring(texts, "\\"), fill_value=False)
+    if not pc.any(escaped).as_py():
+        return texts
+    plain = pc.replace_substring(texts.filter(escaped), "\\\\", _STAND_IN)
+    for letter, character in _ESCAPES.items():
+        plain = pc.replace_substring(plain, f"\\{letter}", character)
+    return pc.replace_with_mask(texts, escaped, pc.replace_substring(plain, _STAND_IN, "\\"))

@@ -1,0 +1,93 @@
+"""What capture must not take, must not need, and must not show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from tests.bronze.test_capture import begun, ids, nothing, rows
+from walhouse.bronze.source import load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.fixtures_house import MakeHouse
+    from tests.fixtures_server import Database
+    from walhouse.lakehouse.layout import LakeLayout
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+
+@pytest.fixture
+def table(database: Database) -> Database:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    return database
+
+
+def test_what_the_configuration_leaves_out_never_lands(
+    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    table.execute("CREATE TABLE people (id int PRIMARY KEY, secret text, name text)", "CREATE TABLE other (id int)")
+    house = make_house(
+        table_include_list="public.people",
+        column_exclude_list="public.people.secret,public.people.id",
+        message_prefix_include_list="wanted",
+    )
+    table.execute("INSERT INTO people VALUES (1, 'hush', 'Ann')")
+    house.capture()
+    table.execute(
+        "INSERT INTO people VALUES (2, 'hush', 'Bob')",
+        "INSERT INTO t VALUES (1, 'hush')",
+        "SELECT pg_logical_emit_message(true, 'wanted', 'yes')",
+        "SELECT pg_logical_emit_message(true, 'unwanted', 'hush')",
+        "SELECT pg_logical_emit_message(false, 'unwanted', 'hush')",
+    )
+    house.capture()
+    frame = spark.table(str(lake.bronze))
+    assert frame.where(F.array_contains(F.coalesce("after", F.array()), "hush")).count() == 0
+    assert [row["after"] for row in rows(spark, lake)] == [["2", "Bob"]]
+    assert [row["message"]["prefix"] for row in rows(spark, lake, "message")] == ["wanted"]
+
+
+def test_a_role_that_may_replicate_and_select_is_enough(
+    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    table.execute("INSERT INTO t VALUES (1, 'x')", "CREATE PUBLICATION walhouse_test FOR TABLE t")
+    role = f"reader_{table.name}"
+    table.execute(f"CREATE ROLE {role} LOGIN REPLICATION PASSWORD 'quiet'", f"GRANT SELECT ON t TO {role}")
+    try:
+        house = make_house(database_user=role, database_password="quiet", publication_autocreate_mode="disabled")
+        house.capture()
+        table.execute("INSERT INTO t VALUES (2, 'y')")
+        house.capture()
+        house.close()
+    finally:
+        table.execute(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+    assert [row["after"][0] for row in rows(spark, lake, "snapshot")] == ["1"]
+    assert ids(spark, lake) == ["2"]
+
+
+def test_no_plan_shows_the_password_or_the_address(
+    table: Database, make_house: MakeHouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames: list[Any] = []
+
+    def seen(*arguments: Any) -> Any:
+        frames.append(load(*arguments))
+        return frames[-1]
+
+    monkeypatch.setattr("walhouse.bronze.capture.load", seen)
+    house = make_house()
+    capture = begun(house)
+    table.execute("INSERT INTO t VALUES (1, 'x')")
+    capture.run(capture.target(), nothing)
+    frames[0].explain(extended=True)
+    shown = capsys.readouterr().out
+    password = table.settings.password
+    assert password is not None
+    assert "walhouse" in shown
+    assert password.reveal() not in shown
+    assert str(table.settings.port) not in shown
+    assert password.reveal() not in repr(house._capture_settings)

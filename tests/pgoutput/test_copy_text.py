@@ -1,0 +1,54 @@
+"""Rows of a snapshot's COPY are texts, exactly as the type's output function gave them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.pgoutput.streams import TEXT
+from walhouse.errors import FrameError
+from walhouse.pgoutput.copy_text import texts_of_copy
+from walhouse.pgoutput.row import TEXTS
+
+VALUE = TEXT | st.text(alphabet="\\nN\n\t\rbvf\b\v\f", max_size=8) | st.none()
+ROWS = st.integers(0, 5).flatmap(
+    lambda width: st.tuples(st.just(width), st.lists(st.lists(VALUE, min_size=width, max_size=width), max_size=8))
+)
+ESCAPES = {"\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+
+
+def field(value: str | None) -> str:
+    """A value as the server's COPY writes it."""
+    return "\\N" if value is None else "".join(ESCAPES.get(character, character) for character in value)
+
+
+def block(row: list[str | None]) -> bytes:
+    return ("\t".join(map(field, row)) + "\n").encode()
+
+
+@settings(deadline=None)
+@given(ROWS)
+@example((1, [["\\N"], [None], [""], ["N"], ["\\"]]))
+@example((2, [["\\\\n\\", "\n\\n"], ["\\\n", "\x01\x08"]]))
+def test_rows_come_back_as_they_were_sent(case: tuple[int, list[list[str | None]]]) -> None:
+    columns, rows = case
+    texts = texts_of_copy([block(row) for row in rows], columns)
+    assert texts.type == TEXTS
+    texts.validate(full=True)
+    assert texts.to_pylist() == rows
+
+
+def test_a_row_cut_anywhere_is_refused() -> None:
+    whole = block(["größe", None, ""])
+    for length in range(1, len(whole)):
+        with pytest.raises(FrameError):
+            texts_of_copy([whole, whole[:length]], 3)
+        with pytest.raises(FrameError):
+            texts_of_copy([whole[:length]], 3)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 3])
+def test_rows_of_another_shape_are_refused(columns: int) -> None:
+    with pytest.raises(FrameError, match=f"{columns} columns"):
+        texts_of_copy([block(["a", "b"]), block(["a", "b"])], columns)
