@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 
 from fixtures.shop.workload import Workload
 from walhouse.api import Walhouse
-from walhouse.lakehouse.session import local_session
+from walhouse.lakehouse.session import SMALL_TABLES, local_session
 from walhouse.names import TableName
 from walhouse.notebook import busiest_keys, history, rows_per_layer
 from walhouse.postgres.check import Severity
@@ -46,7 +46,7 @@ class Story:
             step.update("loaded", rows=rows)
         run = self.place.next_run()
         with self.screen.step("Spark with Delta"):
-            spark = local_session()
+            spark = local_session(settings=SMALL_TABLES)
         with closing(Walhouse.open(self.place.configuration, spark)) as house:
             self._check(house)
             if is_new:
@@ -73,18 +73,19 @@ class Story:
 
     def _stream(self, house: Walhouse, transactions: int, rate: float, run: int) -> None:
         self.screen.say(f"The shop goes on: {transactions:,} transactions, {rate:g} a second")
-        # one round while it sells; what is sold meanwhile comes with the proof
+        # once while it sells; what is sold meanwhile comes with the proof, which brings gold to its LSN itself
         with (
             self._workload(transactions, rate, seed=10_000 + run),
-            self.screen.step("The log into bronze, silver and gold") as step,
+            self.screen.step("The log into bronze, and into silver") as step,
         ):
-            house.run(progress=step)
+            house.capture(progress=step)
+            house.silver(progress=step)
 
     def _prove(self, house: Walhouse, rate: float, run: int) -> Sequence[Proof]:
         self.screen.say(f"The proof begins, and the shop goes on: {_DURING_PROOF:,} transactions, {rate:g} a second")
         with (
             self._workload(_DURING_PROOF, rate, seed=20_000 + run),
-            self.screen.step("Proof: every row of every table, in PostgreSQL and in gold") as step,
+            self.screen.step("Gold, and its proof: every row of every table, here and in PostgreSQL") as step,
         ):
             return house.verify(progress=step)
 

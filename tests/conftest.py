@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from walhouse.lakehouse.layout import LakeLayout
-from walhouse.lakehouse.session import local_session
+from walhouse.lakehouse.session import SMALL_TABLES, local_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,12 +23,7 @@ pytest_plugins = ["tests.fixtures_server", "tests.fixtures_house"]
 def spark() -> Iterator[SparkSession]:
     # Thousands of small queries: compiling each costs more than running it. The commands, the demo and the notebooks
     # are tested in processes of their own, with the settings that users have.
-    settings = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.adaptive.enabled": "false",
-    }
-    session = local_session(memory="4g", quick=False, settings=settings)
+    session = local_session(memory="4g", quick=False, settings=SMALL_TABLES)
     yield session
     session.stop()
 

@@ -36,7 +36,7 @@ from walhouse.lakehouse.lock import WriteLock
 from walhouse.lakehouse.session import get_session
 from walhouse.lakehouse.tables import register_tables, table_exists
 from walhouse.ops.reporting import Reporter, Silent
-from walhouse.ops.retry import Retry, retry_for
+from walhouse.ops.retry import Retry, despite_contention, retry_for
 from walhouse.ops.status import Status, read_status
 from walhouse.postgres.check import Finding, check_source
 from walhouse.postgres.connection import connect
@@ -225,7 +225,7 @@ class Walhouse:
             if start_new_generation:
                 new_generation(self.spark, self.layout)
             capture = self._capture()
-            capture.begin()
+            despite_contention(capture.begin)
             return capture.run(capture.target(), _capture_report(progress or Silent()))
 
     def silver(self, progress: Reporter | None = None) -> int:
@@ -265,7 +265,7 @@ class Walhouse:
         reporter = progress or Silent()
         with self._writing():
             capture = self._capture()
-            capture.begin()
+            despite_contention(capture.begin)
             verification = Verification(
                 self.spark,
                 self.layout,
@@ -276,7 +276,7 @@ class Walhouse:
                 conn=self._connect(),
                 threads=self.configuration.lake.parallel_tables,
             )
-            return verification.run(tables, reporter, limit)
+            return despite_contention(lambda: verification.run(tables, reporter, limit))
 
     def events(
         self, tables: Sequence[TableName] | None = None, from_lsn: Lsn | None = None, to_lsn: Lsn | None = None
@@ -317,7 +317,7 @@ class Walhouse:
 
     def _round(self, reporter: Reporter) -> None:
         capture = self._capture()
-        capture.begin()
+        despite_contention(capture.begin)
         captured = capture.run(capture.target(), _capture_report(reporter))
         self._apply(tuple(Layer), (captured.pass_number, captured.captured_to), reporter)
 

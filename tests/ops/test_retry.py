@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from walhouse.errors import (
     AppendSkippedError,
     AuthenticationError,
+    LockTimeoutError,
     SlotGapError,
     SlotInUseError,
     SlotInvalidatedError,
@@ -15,7 +18,10 @@ from walhouse.errors import (
     TruncatedFrameError,
     WalhouseError,
 )
-from walhouse.ops.retry import POLICY, Retry, retry_for
+from walhouse.ops.retry import POLICY, Retry, despite_contention, retry_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.mark.parametrize(
@@ -43,3 +49,32 @@ def test_the_connectors_own_setting_decides_about_a_slot_in_use_and_about_nothin
     configured = Retry(delay_seconds=0.5, times=2)
     assert retry_for(SlotInUseError("It is read."), configured) == configured
     assert retry_for(SourceUnreachableError("It does not answer."), configured) == POLICY[SourceUnreachableError]
+
+
+def test_work_that_others_got_in_the_way_of_is_done_again_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(POLICY, LockTimeoutError, Retry(delay_seconds=0.001, times=2))
+    for failures, outcome in ((2, "done"), (3, LockTimeoutError), (0, "done")):
+        left = iter([LockTimeoutError("Somebody holds it.")] * failures)
+
+        def work(left: Iterator[WalhouseError] = left) -> str:
+            for error in left:
+                raise error
+            return "done"
+
+        if outcome == "done":
+            assert despite_contention(work) == "done"
+        else:
+            with pytest.raises(LockTimeoutError):
+                despite_contention(work)
+
+
+def test_any_other_error_of_that_work_is_seen_at_once() -> None:
+    calls = []
+
+    def work() -> None:
+        calls.append(1)
+        raise SourceUnreachableError("It does not answer.")
+
+    with pytest.raises(SourceUnreachableError):
+        despite_contention(work)
+    assert len(calls) == 1

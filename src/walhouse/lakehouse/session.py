@@ -17,6 +17,13 @@ from pyspark.sql import SparkSession
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+SMALL_TABLES: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""For tables of some thousands of rows: compiling or re-planning a query costs more than running it as it is."""
+
 DELTA_VERSION: Final = "4.4.0"
 SCALA_VERSION: Final = "2.13"
 

@@ -5,8 +5,9 @@ Invariant: the place that raises an error does not decide this; an error that is
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from walhouse.errors import (
     LockTimeoutError,
@@ -17,6 +18,11 @@ from walhouse.errors import (
     WalhouseError,
     WalNotFlushedError,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +38,14 @@ POLICY: Final[dict[type[WalhouseError], Retry]] = {
     SlotInUseError: Retry(delay_seconds=10, times=6),
     NoFreeSlotError: Retry(delay_seconds=10, times=6),
     WalNotFlushedError: Retry(delay_seconds=1, times=10),
-    LockTimeoutError: Retry(delay_seconds=10, times=6),
-    SnapshotLostError: Retry(delay_seconds=10, times=3),
+    LockTimeoutError: Retry(delay_seconds=2, times=6),
+    SnapshotLostError: Retry(delay_seconds=2, times=3),
 }
-"""Used by continuous runs only: whoever runs a single command sees the error at once."""
+"""Used by continuous runs: whoever runs a single command sees the error at once, but for ``CONTENTION``."""
+
+CONTENTION: Final = (LockTimeoutError, SnapshotLostError)
+"""What others did on the source at that very moment. A TRUNCATE that came while tables were read, for instance, waits
+for the readers that are there, and those that come wait for it: only if the first let go can all go on."""
 
 
 def retry_for(error: WalhouseError, slot: Retry | None = None) -> Retry | None:
@@ -43,3 +53,17 @@ def retry_for(error: WalhouseError, slot: Retry | None = None) -> Retry | None:
     if slot is not None and isinstance(error, SlotInUseError):
         return slot
     return POLICY.get(type(error))
+
+
+def despite_contention(work: Callable[[], Result]) -> Result:
+    """Do the work, which is safe to be done again from its beginning, again after an error of ``CONTENTION``."""
+    failures = 0
+    while True:
+        try:
+            return work()
+        except CONTENTION as error:
+            policy = POLICY[type(error)]
+            failures += 1
+            if failures > policy.times:
+                raise
+            time.sleep(policy.delay_seconds)
