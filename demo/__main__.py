@@ -40,10 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         story = Story(place, Screen(console), Scale(customers=options.customers, orders=2 * options.customers))
         return 0 if story.tell(options.transactions, options.rate) else 1
     except (DemoError, WalhouseError) as error:
-        print(f"\n{error}", file=terminal)
+        print(f"\n{error}", file=terminal, flush=True)
         return 1
     except KeyboardInterrupt:
-        print("\nStopped. Run it again: it goes on from here.", file=terminal)
+        print("\nStopped. Run it again: it goes on from here.", file=terminal, flush=True)
         return 1
     except Exception:  # noqa: BLE001  (standard error is the log now; the person at the terminal is told here)
         Console(file=terminal).print_exception()

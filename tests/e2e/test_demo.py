@@ -77,3 +77,15 @@ def test_cleaning_removes_only_what_the_demo_made(conf: Path) -> None:
     assert "was not made by the demo" in result.stdout
     (place.folder / "mine").unlink()
     place.folder.rmdir()
+
+
+def test_a_port_that_another_program_has_is_named_and_nothing_is_left_behind(conf: Path) -> None:
+    with socket.socket() as other:
+        port = Place.of(conf).configuration.connector.database_port
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        command = [sys.executable, "-m", "demo", "--conf", str(conf)]
+        result = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert f"Port {port} is taken by another program" in result.stdout
+    assert "Traceback" not in result.stdout
