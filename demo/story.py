@@ -85,7 +85,7 @@ class Story:
         self.screen.say(f"The proof begins, and the shop goes on: {_DURING_PROOF:,} transactions, {rate:g} a second")
         with (
             self._workload(_DURING_PROOF, rate, seed=20_000 + run),
-            self.screen.step("Gold, and its proof: every row of every table, here and in PostgreSQL") as step,
+            self.screen.step("Gold, and its proof, row by row") as step,
         ):
             return house.verify(progress=step)
 
