@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -186,11 +186,10 @@ class Walhouse:
         with self._lock.hold() as undisturbed:
             if not undisturbed:
                 self._forget()
-            try:
+            with ExitStack() as unless_done:
+                unless_done.callback(self._forget)
                 yield
-            except BaseException:
-                self._forget()
-                raise
+                unless_done.pop_all()
 
     @cached_property
     def _lock(self) -> WriteLock:

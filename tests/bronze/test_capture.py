@@ -58,12 +58,6 @@ def position(database: Database, function: str) -> Lsn:
     return Lsn.parse(database.execute(f"SELECT {function}()::text")[0][0])
 
 
-@pytest.fixture
-def table(database: Database) -> Database:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)")
-    return database
-
-
 def test_a_commit_that_starts_exactly_at_the_end_of_a_range_belongs_to_the_next_one(
     spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

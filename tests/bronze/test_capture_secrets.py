@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 
-@pytest.fixture
-def table(database: Database) -> Database:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)")
-    return database
-
-
 def test_what_the_configuration_leaves_out_never_lands(
     spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

@@ -79,7 +79,7 @@ def test_cleaning_removes_only_what_the_demo_made(conf: Path) -> None:
     place.folder.rmdir()
 
 
-def test_a_port_that_another_program_has_is_named_and_nothing_is_left_behind(conf: Path) -> None:
+def test_a_port_that_another_program_has_is_named(conf: Path) -> None:
     with socket.socket() as other:
         port = Place.of(conf).configuration.connector.database_port
         other.bind(("127.0.0.1", port))

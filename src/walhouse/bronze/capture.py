@@ -127,9 +127,9 @@ class Capture:
         )
         rows = load(self._spark, plan).sortWithinPartitions("schema_name", "table_name", "commit_lsn", "seq")
         written = append(self._spark, self._layout, rows, upcoming)
-        advance(self._conn, self._settings.slot, written.captured_to)
+        self._progress = written  # it is in bronze, whatever becomes of the slot
         self._relations.refresh(written.pass_number)
-        self._progress = written
+        advance(self._conn, self._settings.slot, written.captured_to)
         return written
 
     def _publication(self, progress: Progress) -> str:
