@@ -23,7 +23,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--changes", type=int, default=1_000_000, help="changes to stream, a multiple of 1,000")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the initial snapshot, at least 20,000")
-    parser.add_argument("--warm-up", type=int, default=300_000, help="rows and changes that are not counted")
+    parser.add_argument("--warm-up", type=int, default=300_000, help="rows and changes of a round that is not counted")
+    parser.add_argument("--rounds", type=int, default=4, help="how many such rounds, at least 1")
     parser.add_argument("--out", type=Path, default=RESULT, help="where the figures go")
     parser.add_argument("--readme", action="store_true", help="only put the table of the last run into README.md")
     options = parser.parse_args()
@@ -32,14 +33,15 @@ def main() -> None:
         return
     if options.changes % 1_000 or options.warm_up % 1_000 or min(options.rows, options.warm_up) < 20_000:
         parser.error("changes and warm-up are multiples of 1,000; rows and warm-up are at least 20,000")
-    result = report(_measure(options.rows, options.changes, options.warm_up))
+    if options.rounds < 1:
+        parser.error("at least one round of warm-up")
+    result = report(_measure(Measurement(options.rows, options.changes, options.warm_up, options.rounds)))
     write(result, options.out)
     print(f"\n{table(result)}\n\nFigures: {options.out}")
 
 
-def _measure(rows: int, changes: int, warm_up: int) -> Measurement:
+def _measure(measurement: Measurement) -> Measurement:
     """Measure on a server and a lake of their own, which are removed again; unpacked jars stay for the next time."""
-    measurement = Measurement(rows, changes, warm_up)
     _FOLDER.mkdir(parents=True, exist_ok=True)
     _clean()
     try:
@@ -51,8 +53,8 @@ def _measure(rows: int, changes: int, warm_up: int) -> Measurement:
 
 
 def _clean() -> None:
-    for part in ("postgres", "lake-warm", "lake-main"):
-        shutil.rmtree(_FOLDER / part, ignore_errors=True)
+    for part in (_FOLDER / "postgres", *_FOLDER.glob("lake-*")):
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def _fill_readme() -> None:

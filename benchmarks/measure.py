@@ -17,9 +17,9 @@ from psycopg import sql
 
 from benchmarks import debezium
 from benchmarks.debezium import DebeziumEngine
-from benchmarks.lake import LakeProcess, Step
+from benchmarks.lake import SLOT, LakeProcess, Step
 from benchmarks.processes import Cost, ProcessMeter, can_measure
-from benchmarks.table import Source, create_slot, create_table, make_changes
+from benchmarks.table import Source, create_slot, create_table, drop_slot, make_changes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,12 +50,17 @@ class Phase:
 
 @dataclass
 class Measurement:
-    """All phases by name (``debezium_snapshot``, ``walhouse_capture_stream`` ...), and the seconds of small passes."""
+    """All phases by name (``debezium_snapshot``, ``walhouse_capture_stream`` ...), and the seconds of small passes.
+
+    ``first``: the same phases in the first round of the warm-up, in processes that just began.
+    """
 
     rows: int
     changes: int
     warm_up: int
+    rounds: int
     phases: dict[str, Phase] = field(default_factory=dict)
+    first: dict[str, Phase] = field(default_factory=dict)
     small_pass: dict[str, float] = field(default_factory=dict)
 
     def raw(self) -> dict[str, Any]:
@@ -76,22 +81,23 @@ class Bench:
     def run(self) -> None:
         """Warm up, then measure snapshot, stream and small passes."""
         with self._engine, self._lake:
-            self._say(f"Warm-up, not counted: {self._result.warm_up:,} rows and changes through both")
-            warm = self._source("warm", self._result.warm_up)
-            self._both(warm, self._result.warm_up, self._result.warm_up, keep=False)
+            each = self._result.warm_up
+            for number in range(1, self._result.rounds + 1):
+                self._say(f"Warm-up {number} of {self._result.rounds}: {each:,} rows and changes through both")
+                warm = self._source(f"warm{number}", each)
+                self._both(warm, each, each, self._result.first if number == 1 else {})
+                drop_slot(warm, f"{SLOT}_{warm.database}")
             source = self._source("main", self._result.rows)
-            self._both(source, self._result.rows, self._result.changes, keep=True)
+            self._both(source, self._result.rows, self._result.changes, self._result.phases)
             self._small_passes(source)
 
-    def _both(self, source: Source, rows: int, changes: int, *, keep: bool) -> None:
+    def _both(self, source: Source, rows: int, changes: int, phases: dict[str, Phase]) -> None:
         engine, lake = self._engine, self._lake
 
         def measure(name: str, count: int, side: int, work: Callable[[], float]) -> None:
             seconds, own, server = self._measured(side, work)
-            if keep:
-                phase = Phase(count, seconds, own, server)
-                self._result.phases[name] = phase
-                self._say(f"{name:<26} {count:>11,} in {seconds:8.2f} s  {phase.rate:>11,.0f} /s")
+            phases[name] = phase = Phase(count, seconds, own, server)
+            self._say(f"{name:<26} {count:>11,} in {seconds:8.2f} s  {phase.rate:>11,.0f} /s")
 
         def snapshot() -> float:
             run = engine.snapshot(source, rows)

@@ -15,6 +15,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from fixtures.shop.rows import Scale, create_shop
+from walhouse.lakehouse.session import SMALL_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from tests.fixtures_server import Server
 
 SMALL: Final = Scale(customers=120, products=40, orders=150)
+_SHOWN: Final = ("customers", "orders", "bestsellers")
+"""A TOASTed column, ordinary changes, and truncates: what there is to see. The demo has all tables."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def small_shop(server: Server, folder: Path) -> Iterator[SmallShop]:
         "slot.name": name,
         "publication.name": name,
         "publication.autocreate.mode": "filtered",
-        "schema.include.list": "shop",
+        "table.include.list": ",".join(f"shop.{table}" for table in _SHOWN),
     }
     conf = folder / "shop.yml"
     conf.write_text(yaml.safe_dump({"connector": connector, "lake": {"path": "lake"}}))
@@ -65,7 +68,14 @@ def small_shop(server: Server, folder: Path) -> Iterator[SmallShop]:
             admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
-def environment(**more: str) -> dict[str, str]:
-    """This process's environment for a child that uses the sources as they are here."""
+def environment(spark_conf: Path | None = None, **more: str) -> dict[str, str]:
+    """This process's environment for a child that uses the sources as they are here.
+
+    ``spark_conf``: a folder that tells the child's Spark how small its tables are.
+    """
     root = Path(__file__).resolve().parents[2]
+    if spark_conf is not None:
+        lines = (f"{name} {value}\n" for name, value in SMALL_TABLES.items())
+        (spark_conf / "spark-defaults.conf").write_text("".join(lines))
+        more["SPARK_CONF_DIR"] = str(spark_conf)
     return {**os.environ, "PYTHONPATH": f"{root}:{root / 'src'}", **more}

@@ -45,7 +45,8 @@ def run_until(conf: Path, lake: LakeLayout, schema: str, more: int) -> None:
     command = [sys.executable, "-m", "walhouse.cli", "run", "--conf", str(conf)]
     said = conf.with_suffix(".log")
     with said.open("w") as log:
-        process = subprocess.Popen(command, env=environment(), start_new_session=True, stdout=log, stderr=log)
+        env = environment(conf.parent)
+        process = subprocess.Popen(command, env=env, start_new_session=True, stdout=log, stderr=log)
     deadline = time.monotonic() + 240
     while commits(lake, schema) < target:
         assert process.poll() is None, f"the run ended before {schema} had {target} commits:\n{said.read_text()}"

@@ -41,9 +41,9 @@ def shop(server: Server, spark: SparkSession, tmp_path_factory: pytest.TempPathF
 @pytest.mark.spark
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_to_its_end_and_shows_its_pictures(
-    notebook: Path, shop: SmallShop, monkeypatch: pytest.MonkeyPatch
+    notebook: Path, shop: SmallShop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name, value in environment(WALHOUSE_CONF=str(shop.conf)).items():
+    for name, value in environment(tmp_path, WALHOUSE_CONF=str(shop.conf)).items():
         monkeypatch.setenv(name, value)
     result = NotebookRun(notebook, default_timeout=300).execute()
     keep = os.environ.get("WALHOUSE_EXECUTED_NOTEBOOKS")

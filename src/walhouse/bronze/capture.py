@@ -125,7 +125,11 @@ class Capture:
             announced=announced,
             progress=upcoming,
         )
-        rows = load(self._spark, plan).sortWithinPartitions("schema_name", "table_name", "commit_lsn", "seq")
+        rows = load(self._spark, plan)
+        if len({relation.name for relation in catalog.values()}) > 1:
+            # so that who reads one table skips the files of the others; one table's rows come in this order anyway,
+            # and are written while they are read
+            rows = rows.sortWithinPartitions("schema_name", "table_name", "commit_lsn", "seq")
         written = append(self._spark, self._layout, rows, upcoming)
         self._progress = written  # it is in bronze, whatever becomes of the slot
         self._relations.refresh(written.pass_number)

@@ -59,9 +59,9 @@ def insert_rows(
     escaped = values.replace("{", "{{").replace("}", "}}")
     seen = Observation()
     fresh = spark.sql(f"SELECT {escaped} FROM {{rows}} s WHERE NOT s.deleted", rows=rows)
-    fresh.observe(seen, F.count(F.lit(1)).alias("upserted")).write.format("delta").mode("append").saveAsTable(
-        str(target)
-    )
+    observed = fresh.observe(seen, F.count(F.lit(1)).alias("upserted"))
+    # the fold has gathered the rows in a few large parts: no need to shuffle them once more
+    observed.write.format("delta").mode("append").option("optimizeWrite", "false").saveAsTable(str(target))
     return {"upserted": int(seen.get["upserted"]), "deleted": 0}
 
 

@@ -21,6 +21,8 @@ SMALL_TABLES: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    # else the first commit of a process to each table rewrites all its small files, be there only two
+    "spark.databricks.delta.autoCompact.modifiedPartitionsOnly.enabled": "false",
 }
 """For tables of some thousands of rows: compiling or re-planning a query costs more than running it as it is."""
 
@@ -77,7 +79,11 @@ def local_session(*, memory: str = "2g", quick: bool = True, settings: Mapping[s
         "spark.sql.shuffle.partitions": str(cores),
         # the JVM never compiles a method beyond this: wide tables would be interpreted for ever
         "spark.sql.codegen.hugeMethodLimit": "8000",
+        # a lake's round has more classes than the default of 100: the wide ones would be compiled anew in each round
+        "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.databricks.delta.snapshotPartitions": "1",
+        # the first commit of a process rewrites a table's files, however few, that are smaller than half of this
+        "spark.databricks.delta.autoCompact.maxFileSize": str(32 * 2**20),
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(cores),
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "walhouse-unused-warehouse"),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
