@@ -289,6 +289,7 @@ class Walhouse:
             topic_prefix=connector.topic_prefix,
             delimiter=connector.topic_delimiter,
             tombstones=connector.tombstones_on_delete,
+            context_headers=connector.extended_headers_enabled,
             skipped_operations=frozenset(connector.skipped_operations),
         )
         position = self._position()

@@ -6,6 +6,7 @@ Invariant: the same cell runs on Databricks and on a laptop; where it runs is as
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -50,10 +51,11 @@ def rows_per_layer(house: Walhouse) -> DataFrame:
     """Columns ``table_name``, ``bronze`` (changes and snapshot rows), ``silver`` (events), ``gold`` (rows)."""
     layout = house.layout
     counts = _changes(house).groupBy("schema_name", "table_name").agg(F.count("*").alias("bronze"))
-    rows = [
-        (str(table), count, *(_count(house, target) for target in (layout.silver(table), layout.gold(table))))
-        for table, count in ((TableName(row[0], row[1]), int(row[2])) for row in counts.toLocalIterator())
-    ]
+    bronze = {TableName(row[0], row[1]): int(row[2]) for row in counts.toLocalIterator()}
+    with ThreadPoolExecutor(house.configuration.lake.parallel_tables) as pool:
+        silver = pool.map(lambda table: _count(house, layout.silver(table)), bronze)
+        gold = pool.map(lambda table: _count(house, layout.gold(table)), bronze)
+        rows = list(zip(map(str, bronze), bronze.values(), silver, gold, strict=True))
     return house.spark.createDataFrame(sorted(rows), "table_name STRING, bronze BIGINT, silver BIGINT, gold BIGINT")
 
 

@@ -103,7 +103,10 @@ def test_the_whole_path_by_commands(
     events = [json.loads(line) for line in walhouse("events", "--table", "public.orders").splitlines()]
     assert [event["value"] and event["value"]["op"] for event in events] == ["r", "r", "u", "d", None]
     assert {event["destination"] for event in events} == {"test.public.orders"}
+    assert all("__debezium.context.connectorName" in event["headers"] for event in events)
     assert walhouse("events", "--to", "0/1") == ""
+    configure(extended_headers_enabled=False)
+    assert '"headers":{}' in walhouse("events", "--table", "public.orders").splitlines()[0]
 
     proofs = json.loads(walhouse("verify", "--format", "json"))
     assert [(proof["table"], proof["equal"]) for proof in proofs] == [("public.orders", True)]

@@ -10,6 +10,7 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from walhouse import errors
@@ -40,10 +41,13 @@ def in_task() -> Iterator[None]:
 
 @contextmanager
 def on_driver() -> Iterator[None]:
-    """Wrap the driver's action that runs tasks."""
+    """Wrap the driver's action that runs tasks.
+
+    Spark's own classes stand for few of the JVM's errors: a task that failed while it wrote comes as py4j's.
+    """
     try:
         yield
-    except PySparkException as exception:
+    except (PySparkException, Py4JJavaError) as exception:
         error = carried_error(str(exception))
         if error is None:
             raise

@@ -151,6 +151,7 @@ class Connector(BaseModel):
     message_prefix_exclude_list: Patterns = ()
     skipped_operations: Items = ("t",)
     tombstones_on_delete: bool = True
+    extended_headers_enabled: bool = True
     unavailable_value_placeholder: Text = "__debezium_unavailable_value"
 
     @field_validator("skipped_operations")

@@ -165,7 +165,7 @@ TABLE: Final[tuple[Property, ...]] = (
     Property("topic.key.*", "text", None, WARNED, _KAFKA),
     Property("schema.name.adjustment.mode", "enum", "none", WARNED, "for Avro, which is not written here"),
     Property("field.name.adjustment.mode", "enum", "none", DEFAULT, _LATER),
-    Property("extended.headers.enabled", "bool", "true", WARNED, _KAFKA),
+    Property("extended.headers.enabled", "bool", "true", USED, "shown by `walhouse events`"),
     Property("sourceinfo.struct.maker", "class", "io.debezium.connector.postgresql.PostgresSourceInfoStructMaker", DEFAULT, _CLASS),
     # Types
     Property("decimal.handling.mode", "enum", "precise", DEFAULT, _LATER),
