@@ -46,9 +46,11 @@ def texts_of_copy(blocks: Sequence[bytes], columns: int) -> pa.ListArray:
             pa.array(np.zeros(len(ends) + 1, np.int32)), pa.nulls(0, pa.string()), type=TEXTS
         )
     bounds = np.stack([starts, ends], axis=1).ravel().astype(np.int32)
-    texts = gather_texts(buffer, bounds, present=~_are_null(buffer, starts, ends))
-    offsets = pa.array(np.arange(0, len(ends) + 1, columns, dtype=np.int32))
-    return pa.ListArray.from_arrays(offsets, _unescaped(texts, buffer), type=TEXTS)
+    null = _are_null(buffer, starts, ends)
+    texts = gather_texts(buffer, bounds, present=~null)
+    if np.count_nonzero(buffer == _BACKSLASH) > np.count_nonzero(null):  # else each of them is a NULL's
+        texts = _unescaped(texts)
+    return pa.ListArray.from_arrays(pa.array(np.arange(0, len(ends) + 1, columns, dtype=np.int32)), texts, type=TEXTS)
 
 
 def _separators(buffer: Octets, columns: int) -> Int64s:
@@ -69,13 +71,9 @@ def _are_null(buffer: Octets, starts: Int64s, ends: Int64s) -> Bools:
     return null
 
 
-def _unescaped(texts: pa.StringArray, buffer: Octets) -> pa.StringArray:
+def _unescaped(texts: pa.StringArray) -> pa.StringArray:
     """The texts without escapes; only those that have any are touched."""
-    if not (buffer == _BACKSLASH).any():
-        return texts
     escaped = pc.fill_null(pc.match_substring(texts, "\\"), fill_value=False)
-    if not pc.any(escaped).as_py():
-        return texts
     plain = pc.replace_substring(texts.filter(escaped), "\\\\", _STAND_IN)
     for letter, character in _ESCAPES.items():
         plain = pc.replace_substring(plain, f"\\{letter}", character)
