@@ -126,7 +126,7 @@ class Capture:
             progress=upcoming,
         )
         rows = load(self._spark, plan)
-        if len({relation.name for relation in catalog.values()}) > 1:
+        if len(catalog) > 1:
             # so that who reads one table skips the files of the others; one table's rows come in this order anyway,
             # and are written while they are read
             rows = rows.sortWithinPartitions("schema_name", "table_name", "commit_lsn", "seq")
