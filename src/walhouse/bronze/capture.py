@@ -119,6 +119,7 @@ class Capture:
                 relations=catalog,
                 known_versions=known | {relation.version for relation in announced},
                 seen_messages=frozenset(progress.messages),
+                last=progress.last,
             ),
             selection=self._settings.selection,
             messages=self._settings.messages,

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 
 from walhouse.lsn import Lsn
 from walhouse.pgoutput.row import Kind
+from walhouse.pgoutput.transactions import LastCommit
 from walhouse.postgres.identity import SourceIdentity
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Progress:
     """LSNs of lone messages that are in bronze although they lie at or past ``captured_to``."""
     counts: tuple[tuple[str, int], ...] = ()
     """What the pass read: transactions, changes, bytes ..."""
+    last: LastCommit = LastCommit()
+    """What the stream said last before ``captured_to``: the next pass begins with it."""
 
     def to_json(self) -> str:
         """The text that bronze keeps."""
@@ -53,6 +56,7 @@ class Progress:
             publication=raw["publication"],
             messages=tuple(raw["messages"]),
             counts=tuple(raw["counts"].items()),
+            last=LastCommit(**raw["last"]),
         )
 
     def next(self, captured_to: Lsn, publication: str) -> Progress:

@@ -62,9 +62,9 @@ class WalRangePlan:
         for blocks in peek_blocks(self.settings, self.slot, self.publication, window.end):
             for rows in decoder.decode(frames_from_copy(blocks)):
                 lone_messages.update(_lone_messages(rows, window.end))
-                yield _without_unwanted_messages(rows, self.messages)
+                yield without_unwanted_messages(rows, self.messages)
         counts = {name: int(value) for name, value in asdict(decoder.finish()).items() if value is not None}
-        progress = replace(self.progress, counts=tuple(counts.items()), messages=tuple(sorted(lone_messages)))
+        progress = replace(self.progress, counts=tuple(counts.items()), messages=tuple(sorted(lone_messages)), last=decoder.last)
         yield progress_row(progress, captured_at)
 
     @property
@@ -142,7 +142,7 @@ def _lone_messages(rows: pa.RecordBatch, end: Lsn) -> list[int]:
     return lsns
 
 
-def _without_unwanted_messages(rows: pa.RecordBatch, wanted: NameFilter) -> pa.RecordBatch:
+def without_unwanted_messages(rows: pa.RecordBatch, wanted: NameFilter) -> pa.RecordBatch:
     """Without the messages whose prefix the configuration leaves out. A batch has few prefixes, if any."""
     prefixes = pc.struct_field(rows["message"], "prefix")
     unwanted = [

@@ -51,6 +51,7 @@ COLUMNS: Final = StructType(
         _column("lsn", _LONG, "LSN of the change itself; neither an order nor an identity"),
         _column("xid", _LONG, "Transaction, 64 bits"),
         _column("commit_ts", _TIME, "When the transaction committed"),
+        _column("previous_end", _LONG, "Where the commit before this one ended, in the order of the stream"),
         _column("captured_at", _TIME, "When the row was captured"),
         _column("relation_version", _LONG, "Which relation row describes before and after"),
         _column("before_kind", _TEXT, "K: the old tuple has identity columns only; O: it is the whole old row"),

@@ -29,6 +29,7 @@ RESOLVED = (
     "lsn",
     "xid",
     "commit_ts",
+    "previous_end",
     "captured_at",
     "relation_version",
     "before_kind",

@@ -18,7 +18,7 @@ from walhouse.names import TableName
 from walhouse.pgoutput.row import Kind
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from walhouse.changes.epoch import EpochRange
     from walhouse.lakehouse.layout import LakeLayout
@@ -56,10 +56,14 @@ class BronzeSurvey:
 
 def touched_tables(spark: SparkSession, layout: LakeLayout, epoch: EpochRange) -> list[Touched]:
     """All tables of the epoch, MESSAGES among them, by name."""
+    return touched_in(bronze_range(spark, layout, epoch))
+
+
+def touched_in(bronze: DataFrame) -> list[Touched]:
+    """All tables that these rows of bronze are of, MESSAGES among them, by name."""
     position = F.struct("commit_lsn", F.coalesce("seq", F.lit(0)))
     rows = (
-        bronze_range(spark, layout, epoch)
-        .where(F.col("kind") != Kind.PROGRESS.value)
+        bronze.where(F.col("kind") != Kind.PROGRESS.value)
         .groupBy("kind", "schema_name", "table_name", "relation_version")
         .agg(F.max(position).alias("last"), *fact_columns())
     )

@@ -153,6 +153,21 @@ class Connector(BaseModel):
     tombstones_on_delete: bool = True
     extended_headers_enabled: bool = True
     unavailable_value_placeholder: Text = "__debezium_unavailable_value"
+    decimal_handling_mode: Literal["precise", "double", "string", "native"] = "precise"
+    time_precision_mode: Literal[
+        "adaptive",
+        "adaptive_time_microseconds",
+        "connect",
+        "isostring",
+        "microseconds",
+        "nanoseconds",
+        "native",
+    ] = "adaptive"
+    binary_handling_mode: Literal["bytes", "base64", "base64-url-safe", "hex"] = "bytes"
+    interval_handling_mode: Literal["numeric", "string", "native"] = "numeric"
+    hstore_handling_mode: Literal["json", "map", "native"] = "json"
+    money_fraction_digits: Annotated[int, Field(ge=0, le=9)] = 2
+    include_unknown_datatypes: bool = False
 
     @field_validator("skipped_operations")
     @classmethod

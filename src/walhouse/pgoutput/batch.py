@@ -76,7 +76,8 @@ class Batch:
             "seq": pa.array(rows.seq),
             "lsn": _nullable(self.frames.lsn[rows.frame], rows.kind == DESCRIPTION),
             "xid": _nullable(self.transactions.xid[transaction], alone),
-            "commit_ts": _nullable(self.transactions.commit_ts[transaction], alone).view(MICROS),
+            "commit_ts": _known(self.transactions.commit_ts[transaction]).view(MICROS),
+            "previous_end": _known(self.transactions.previous_end[rows.frame]),
         }
 
     def _relation(self, rows: Rows) -> dict[str, pa.Array]:
@@ -121,6 +122,11 @@ def _constant(value: int, count: int) -> pa.Array:
 
 def _nullable(values: Int64s, missing: Bools) -> pa.Array:
     return pa.array(values, mask=missing if missing.any() else None)
+
+
+def _known(values: Int64s) -> pa.Array:
+    """Null for 0, which stands for unknown."""
+    return _nullable(values, values == 0)
 
 
 def _coded(names: Mapping[int, str], codes: Int64s) -> pa.Array:

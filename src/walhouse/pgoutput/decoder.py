@@ -22,7 +22,7 @@ from walhouse.pgoutput.relations import RelationBook
 from walhouse.pgoutput.row import MESSAGE_SEQ
 from walhouse.pgoutput.rows import CHANGE, DESCRIPTION, LOGICAL_MESSAGE, NONE, Rows, merge
 from walhouse.pgoutput.selection import TableSelection
-from walhouse.pgoutput.transactions import OpenTransaction, Transactions, find_transactions
+from walhouse.pgoutput.transactions import LastCommit, OpenTransaction, Transactions, find_transactions
 from walhouse.pgoutput.wire import Bools, Int64s, Octets, read_uint32
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ class DecoderPlan:
     known_versions: frozenset[int]
     """Relation versions that bronze describes already."""
     seen_messages: frozenset[int]
+    last: LastCommit = LastCommit()
+    """What the stream said last before the window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ class Decoder:
         self._announced = set(plan.known_versions)
         self._seen_messages = set(plan.seen_messages)
         self._open: OpenTransaction | None = None
+        self._last = plan.last
         self._counts = DecodedCounts()
 
     def decode(self, frames: Frames) -> Iterator[pa.RecordBatch]:
@@ -135,6 +138,11 @@ class Decoder:
             raise TruncatedFrameError(f"The frames end within the transaction that commits at {lsn}.", lsn=lsn)
         return self._counts
 
+    @property
+    def last(self) -> LastCommit:
+        """What the stream said last so far."""
+        return self._last
+
     def _decode(self, frames: Frames) -> pa.RecordBatch:
         types = message_types(frames)
         rare = read_rare(frames, types)
@@ -146,9 +154,10 @@ class Decoder:
             standalone=standalone,
             origins=rare.origins,
             before=self._open,
+            last=self._last,
             next_xid=self._plan.next_xid,
         )
-        self._open = transactions.still_open
+        self._open, self._last = transactions.still_open, transactions.last
         window = self._plan.window
         in_window = (transactions.commit_lsn >= window.start) & (transactions.commit_lsn < window.end)
         kept = in_window[transactions.of_frame]

@@ -63,7 +63,7 @@ class RelationDescription:
     primary_key: tuple[str, ...] | None = None
     """Columns in the key's order; empty if there is none; None if unknown."""
     unique_keys: tuple[tuple[str, ...], ...] | None = None
-    """Columns of each further unique index without expression or predicate, in index-name order."""
+    """Columns of each further unique index without expressions, in index-name order."""
     comment: str | None = None
     partitioned: bool | None = None
     catalog_lsn: int | None = None

@@ -26,6 +26,15 @@ POSTGRES_EPOCH: Final = 946_684_800_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class LastCommit:
+    """What the stream said last before a place: where a commit (or a message without one) ended, and the time of the
+    last transaction, in microseconds since the Unix epoch. 0: nothing yet."""
+
+    end: int = 0
+    commit_ts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class OpenTransaction:
     """A transaction whose Commit has not come yet, carried from one piece of the stream to the next."""
 
@@ -41,7 +50,8 @@ class Transactions:
     """The transactions of a piece of the stream: 0 is the one that was open before it, then one for each Begin.
 
     ``of_frame`` is each frame's transaction and ``seq`` the number of changes before it there. ``commit_ts`` is in
-    microseconds since the Unix epoch, ``xid`` has 64 bits.
+    microseconds since the Unix epoch, ``xid`` has 64 bits. ``previous_end`` is, for each frame, where the commit before
+    it ended; of a message that belongs to no transaction it is the message's own LSN. 0: unknown.
     """
 
     commit_lsn: Int64s
@@ -50,6 +60,8 @@ class Transactions:
     origins: tuple[OriginMessage | None, ...]
     of_frame: Int64s
     seq: Int64s
+    previous_end: Int64s
+    last: LastCommit
     still_open: OpenTransaction | None
 
 
@@ -61,15 +73,17 @@ def find_transactions(
     standalone: Bools,
     origins: Mapping[int, OriginMessage],
     before: OpenTransaction | None,
+    last: LastCommit,
     next_xid: int,
 ) -> Transactions:
     """Find them. ``changes`` says how many changes each frame is, ``standalone`` which frames need no transaction.
+    ``before`` and ``last`` are what the piece before this one left.
 
     Raises FrameError where the order of messages or their content is not that of the protocol.
     """
     begins, commits = np.flatnonzero(types == BEGIN), np.flatnonzero(types == COMMIT)
     _check_order(frames, types, standalone, is_open=before is not None)
-    commit_lsn, commit_ts, xid = _read_begins(frames, begins, before, next_xid)
+    commit_lsn, commit_ts, xid = _read_begins(frames, begins, before, last, next_xid)
     of_frame = np.cumsum(types == BEGIN)
     _check_commits(frames, commits, commit_lsn[of_frame[commits]], commit_ts[of_frame[commits]])
     total = np.cumsum(changes)
@@ -82,7 +96,31 @@ def find_transactions(
     if (before is not None) + len(begins) > len(commits):
         next_seq = int(changes.sum() - first[-1])
         still_open = OpenTransaction(int(commit_lsn[-1]), int(commit_ts[-1]), int(xid[-1]), origin_of[-1], next_seq)
-    return Transactions(commit_lsn, commit_ts, xid, origin_of, of_frame, seq, still_open)
+    previous_end, last_end = _previous_ends(frames, types, standalone, last.end)
+    return Transactions(
+        commit_lsn,
+        commit_ts,
+        xid,
+        origin_of,
+        of_frame,
+        seq,
+        previous_end,
+        LastCommit(last_end, int(commit_ts[-1])),
+        still_open,
+    )
+
+
+def _previous_ends(frames: Frames, types: Octets, standalone: Bools, before: int) -> tuple[Int64s, int]:
+    """For each frame, the end of the last commit before it (of a message without a transaction, its own LSN); and the
+    last of all."""
+    is_commit = types == COMMIT
+    ends = np.zeros(len(types) + 1, np.int64)
+    ends[0] = before
+    ends[1:][is_commit] = read_int64(frames.buffer, frames.starts[is_commit] + 10)
+    ends[1:][standalone] = read_int64(frames.buffer, frames.starts[standalone] + 2)
+    marks = np.concatenate([np.ones(1, np.bool_), is_commit | standalone])
+    latest = np.maximum.accumulate(np.where(marks, np.arange(len(marks)), 0))
+    return ends[np.where(is_commit, latest[:-1], latest[1:])], int(ends[latest[-1]])
 
 
 def widen_xids(xids: Int64s, next_xid: int) -> Int64s:
@@ -111,12 +149,12 @@ def _check_order(frames: Frames, types: Octets, standalone: Bools, *, is_open: b
 
 
 def _read_begins(
-    frames: Frames, begins: Int64s, before: OpenTransaction | None, next_xid: int
+    frames: Frames, begins: Int64s, before: OpenTransaction | None, last: LastCommit, next_xid: int
 ) -> tuple[Int64s, Int64s, Int64s]:
     at = frames.starts[begins]
     frames.require(begins, at + 21, "a Begin")
     frames.require_end(begins, at + 21)
-    carried = (before.commit_lsn, before.commit_ts, before.xid) if before else (0, 0, 0)
+    carried = (before.commit_lsn, before.commit_ts, before.xid) if before else (0, last.commit_ts, 0)
     lsns, xid = read_int64(frames.buffer, at + 1), widen_xids(read_uint32(frames.buffer, at + 17), next_xid)
     if (lsns < 0).any():
         index = first_true(lsns < 0)

@@ -37,11 +37,15 @@ although these are not sent; on 18 the view says exactly what is sent."""
 _INDEXES: Final = """
     SELECT i.indrelid::int8 AS relation, i.indexrelid::int8, i.indisprimary, i.indisreplident,
         i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL AS usable,
+        i.indisunique AND i.indisvalid AND i.indexprs IS NULL AS is_key,
         ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
             WHERE k.place <= i.indnkeyatts ORDER BY k.place) AS columns
     FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
     WHERE i.indrelid = ANY(%s) ORDER BY x.relname"""
+
+"""``usable`` as a replica identity; ``is_key``: what Debezium takes for a key, where there is no primary one, a partial
+index, too."""
 
 _COLUMNS: Final = """
     WITH RECURSIVE wanted AS (
@@ -125,7 +129,7 @@ def _describe(
         unique_keys=tuple(
             tuple(index["columns"])
             for index in indexes
-            if index["usable"] and not index["indisprimary"] and names.issuperset(index["columns"])
+            if index["is_key"] and not index["indisprimary"] and names.issuperset(index["columns"])
         ),
         comment=relation["comment"],
         partitioned=relation["partitioned"],

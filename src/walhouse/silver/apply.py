@@ -33,7 +33,7 @@ def apply_silver(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch, set
     ``unavailable``: values that were not sent and stand as a placeholder or NULL, ``unconverted``: values kept as text
     because their type cannot hold them. Raises TypeConflictError.
     """
-    schema = ensure_table(spark, layout, epoch.table, epoch.relations)
+    schema = ensure_table(spark, layout, epoch.table, epoch.relations, settings.types)
     target = layout.silver(epoch.table)
     facts = epoch.facts
     if facts.span is None:
@@ -51,7 +51,7 @@ def apply_messages(
     spark: SparkSession, layout: LakeLayout, epoch: TableEpoch, settings: SilverSettings
 ) -> AppliedTable:
     """Write the logical messages of an epoch; ``epoch.changes`` are bronze's rows of kind message."""
-    ensure_messages(spark, layout)
+    ensure_messages(spark, layout, settings.types.binary)
     target = layout.silver_messages
     span = epoch.facts.span
     if span is None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
     from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
+    from walhouse.silver.modes import TypeModes
     from walhouse.silver.silver_type import SilverType
 
 
@@ -62,14 +63,14 @@ class SilverColumn(NamedTuple):
 
 
 def silver_columns(
-    relations: Sequence[RelationDescription], fields: Mapping[str, str] | None = None
+    relations: Sequence[RelationDescription], modes: TypeModes, fields: Mapping[str, str] | None = None
 ) -> tuple[SilverColumn, ...]:
-    """All columns of these versions. ``fields``: the fields that columns have already."""
-    columns = latest_columns(relations)
-    names = name_fields(columns, fields or {})
+    """All columns of these versions that events have. ``fields``: the fields that columns have already."""
+    found = {name: (column, silver_type(column, modes)) for name, column in latest_columns(relations).items()}
+    shown = {name: (column, kind) for name, (column, kind) in found.items() if kind is not None}
+    names = name_fields(shown, fields or {})
     return tuple(
-        SilverColumn(name, names[name], column, silver_type(column), slot)
-        for slot, (name, column) in enumerate(columns.items())
+        SilverColumn(name, names[name], column, kind, slot) for slot, (name, (column, kind)) in enumerate(shown.items())
     )
 
 

@@ -1,4 +1,6 @@
-"""numeric as Connect's Decimal (with a precision) and as Debezium's VariableScaleDecimal (without one).
+"""numeric and money, by ``decimal.handling.mode``.
+
+Precise is Connect's Decimal (with a precision) and Debezium's VariableScaleDecimal (without one).
 
 Invariant: exact for every number that PostgreSQL can print, whatever its length. NaN and the infinities have no such
 form; Debezium makes them NULL (``decimal.handling.mode`` precise), and so does this, with the text kept beside it.
@@ -12,12 +14,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+from pyspark.sql.types import BinaryType, DecimalType, DoubleType, IntegerType, StringType, StructField, StructType
 
+from walhouse.silver.modes import DecimalMode
 from walhouse.silver.silver_type import SilverType, like, typmod, when_like
 
 if TYPE_CHECKING:
     from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.silver.modes import TypeModes
 
 DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 VARIABLE: Final = StructType([StructField("scale", IntegerType()), StructField("value", BinaryType())])
@@ -27,12 +31,110 @@ _WHOLE: Final = "-?[0-9]+"
 _FITS_BIGINT: Final = 18
 _CHUNK: Final = 9
 _LIMB_BITS: Final = 32
+_SPARK_PRECISION: Final = 38
+_WORDS: Final = {"NaN": "NAN", "Infinity": "POSITIVE_INFINITY", "-Infinity": "NEGATIVE_INFINITY"}
+"""What Debezium calls them in ``decimal.handling.mode`` string."""
 
 
-def numeric(column: ColumnDescription) -> SilverType:
+def numeric(column: ColumnDescription, modes: TypeModes) -> SilverType:
     """numeric(p,s), or numeric without modifiers."""
     modifier = typmod(column)
-    return _variable_scale() if modifier < 0 else _decimal(*precision_and_scale(modifier))
+    if modes.decimal is DecimalMode.DOUBLE:
+        return _double()
+    if modes.decimal is DecimalMode.STRING:
+        return _plain(0 if modifier < 0 else precision_and_scale(modifier)[1])
+    if modifier < 0:
+        return _exact_text() if modes.decimal is DecimalMode.NATIVE else _variable_scale()
+    precision, scale = precision_and_scale(modifier)
+    return _native(precision, scale) if modes.decimal is DecimalMode.NATIVE else _decimal(precision, scale)
+
+
+def _double() -> SilverType:
+    """As Java rounds a BigDecimal: too large a number becomes infinite."""
+    return SilverType(
+        DoubleType(),
+        "double",
+        lambda text: when_like(text, f"{_NUMBER}|NaN|-?Infinity", f"try_cast({text} AS double)"),
+        "0D",
+    )
+
+
+def _plain(scale: int) -> SilverType:
+    """Digits as PostgreSQL prints them, and Debezium's words for what is no number."""
+    words = "".join(f" WHEN {{text}} = '{word}' THEN '{theirs}'" for word, theirs in _WORDS.items())
+    zeros = f".{'0' * _scale_of_debezium(scale)}" if scale < 0 else ""
+    shown = f"concat({{text}}, '{zeros}')" if zeros else "{text}"
+    return SilverType(
+        StringType(),
+        "string",
+        lambda text: f"CASE{words.format(text=text)} ELSE {shown.format(text=text)} END",
+        f"'0{'.' * bool(scale)}{'0' * _scale_of_debezium(scale)}'",
+        total=True,
+    )
+
+
+def _scale_of_debezium(scale: int) -> int:
+    """A scale below zero (PostgreSQL 15 and later) is read by Debezium 3.6 as a number of 11 bits."""
+    return scale & 0x7FF
+
+
+def _native(precision: int, scale: int) -> SilverType:
+    """Spark's decimal where it has room, else the text."""
+    if not 0 <= scale <= precision <= _SPARK_PRECISION:
+        return _exact_text()
+    kind = DecimalType(precision, scale)
+    name = kind.simpleString()
+    return SilverType(
+        kind, name, lambda text: when_like(text, _NUMBER, f"try_cast({text} AS {name})"), f"CAST(0 AS {name})"
+    )
+
+
+def _exact_text() -> SilverType:
+    return SilverType(StringType(), "string", lambda text: text, "'0'", total=True)
+
+
+def money(_: ColumnDescription, modes: TypeModes) -> SilverType:
+    """money as a lc_monetary of the United States prints it: ``-$1,234.56``."""
+    digits = modes.money_digits
+
+    def amount(text: str) -> str:
+        bare = f"replace(replace({text}, '$', ''), ',', '')"
+        return f"round(try_cast({bare} AS decimal(38, 10)), {digits})"
+
+    def when_money(text: str, value: str) -> str:
+        return when_like(text, r"-?[$]?[0-9]{1,3}(?:,?[0-9]{3}){0,6}(?:\.[0-9]+)?", value)
+
+    if modes.decimal is DecimalMode.DOUBLE:
+        return SilverType(
+            DoubleType(), "double", lambda text: when_money(text, f"double({amount(text)})"), "0D", toastable=False
+        )
+    if modes.decimal is DecimalMode.STRING:
+        return SilverType(
+            StringType(),
+            "string",
+            lambda text: when_money(text, f"string({amount(text)})"),
+            f"'{'0.' + '0' * digits if digits else '0'}'",
+            toastable=False,
+        )
+    if modes.decimal is DecimalMode.NATIVE:
+        kind = DecimalType(19 + digits, digits)
+        return SilverType(
+            kind,
+            kind.simpleString(),
+            lambda text: when_money(text, f"try_cast({amount(text)} AS {kind.simpleString()})"),
+            f"CAST(0 AS {kind.simpleString()})",
+            toastable=False,
+        )
+    return SilverType(
+        BinaryType(),
+        "bytes",
+        lambda text: when_money(text, _twos_complement(f"replace(string({amount(text)}), '.', '')")),
+        "X'00'",
+        semantic=DECIMAL,
+        version=1,
+        parameters={"scale": str(digits)},
+        toastable=False,
+    )
 
 
 def precision_and_scale(modifier: int) -> tuple[int, int]:
@@ -42,13 +144,12 @@ def precision_and_scale(modifier: int) -> tuple[int, int]:
 
 
 def _decimal(precision: int, scale: int) -> SilverType:
-    digits = max(precision, precision - scale)
+    scale = _scale_of_debezium(scale)
+    digits = max(precision, precision + scale)
 
     def convert(text: str) -> str:
         if scale == 0:
             return _twos_complement(text, digits)
-        if scale < 0:
-            return _twos_complement(f"regexp_replace({text}, '(?<=[0-9])0{{{-scale}}}$', '')", digits)
         # fewer decimals come from before the column was given more of them
         filled = f"concat({text}, '{'0' * scale}')"
         unscaled = rf"regexp_replace({filled}, r'^(-?[0-9]+)\.([0-9]{{{scale}}})0*\z', r'$1$2')"

@@ -34,7 +34,7 @@ def envelope(epoch: TableEpoch, target: StructType, settings: SilverSettings) ->
     A superseded snapshot row gives no event.
     """
     relations = epoch.relations
-    columns = silver_columns(relations, fields_of(struct_of(target, "after")))
+    columns = silver_columns(relations, settings.types, fields_of(struct_of(target, "after")))
     images = Images(relations, columns, settings)
     before, after, key = (struct_of(target, name) for name in ("before", "after", "key"))
     texts = with_texts(epoch.changes.where("NOT superseded"), columns, relations)

@@ -10,6 +10,7 @@ the JSON of a key.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
@@ -74,13 +75,26 @@ def event_lines(
     messages: bool,
 ) -> DataFrame | None:
     """The same as a frame of one column, ``line``, in order; None if there is no table to read."""
-    parts: list[DataFrame] = []
-    for table, relations in tables.items():
-        if table_exists(spark, layout.silver(table)):
-            rows = _between(spark.table(str(layout.silver(table))), from_lsn, to_lsn)
-            parts.append(_table_lines(rows, table, relations, settings))
-    if messages and table_exists(spark, layout.silver_messages):
-        parts.append(_message_lines(_between(spark.table(str(layout.silver_messages)), from_lsn, to_lsn), settings))
+    frames = {
+        table: _between(spark.table(str(layout.silver(table))), from_lsn, to_lsn)
+        for table in tables
+        if table_exists(spark, layout.silver(table))
+    }
+    told = messages and table_exists(spark, layout.silver_messages)
+    lone = _between(spark.table(str(layout.silver_messages)), from_lsn, to_lsn) if told else None
+    return lines_of(frames, lone, settings, tables)
+
+
+def lines_of(
+    frames: Mapping[TableName, DataFrame],
+    messages: DataFrame | None,
+    settings: EventsSettings,
+    tables: Mapping[TableName, Sequence[RelationDescription]],
+) -> DataFrame | None:
+    """The lines of these rows of silver, in order, in a column ``line``; None if there are no frames."""
+    parts = [_table_lines(rows, table, tables[table], settings) for table, rows in frames.items()]
+    if messages is not None:
+        parts.append(_message_lines(messages, settings))
     if not parts:
         return None
     return reduce(lambda a, b: a.unionAll(b), parts).orderBy("commit_lsn", "seq", "place").select("line")
@@ -115,7 +129,7 @@ def _table_lines(
 def _message_lines(rows: DataFrame, settings: EventsSettings) -> DataFrame:
     key = F.to_json(F.struct(F.col("message.prefix").alias("prefix")), _WITH_NULLS)
     value = F.to_json(F.struct("op", "ts_ms", "source", "transaction", "message"), _WITH_NULLS)
-    line = _line(message_topic(settings), key, value, settings)
+    line = _line(message_topic(settings), key, value, replace(settings, context_headers=False))
     return rows.select("commit_lsn", "seq", F.lit(0).alias("place"), line.alias("line"))
 
 
@@ -143,7 +157,7 @@ def _key(relation: RelationDescription, fields: Mapping[str, str]) -> Column:
 
 def _named(image: str, names: Sequence[str], fields: Mapping[str, str]) -> Column:
     """The image with the source's own column names, in the source's order."""
-    row = F.struct(*(F.col(image).getField(fields[name]).alias(name) for name in names))
+    row = F.struct(*(F.col(image).getField(fields[name]).alias(name) for name in names if name in fields))
     return F.when(F.col(image).isNotNull(), row)
 
 

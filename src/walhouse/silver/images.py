@@ -61,7 +61,7 @@ class Images:
         """The key as Debezium's JSON converter prints it, fields in the key's order; NULL where ``key`` is."""
 
         def json_of(names: Sequence[str]) -> str:
-            values = ((name, self._key_value(image, self._by_name[name], names)) for name in names)
+            values = ((name, self._key_value(image, self._by_name[name], names)) for name in names if name in self._by_name)
             return f"to_json({_named_struct(values)}, map('ignoreNullFields', 'false'))"
 
         return self._by_key(image, json_of, None)

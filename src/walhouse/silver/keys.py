@@ -55,7 +55,7 @@ def key_changed(relations: Sequence[RelationDescription], columns: Sequence[Silv
     by_name = {column.name: column for column in columns}
     branches = [
         f"WHEN {of_versions([version])} AND before_kind IN ({kinds})"
-        f" THEN {' OR '.join(_differs(by_name[name]) for name in key_columns(version))}"
+        f" THEN {' OR '.join(_differs(by_name[name]) for name in key_columns(version) if name in by_name) or 'false'}"
         for version in relations
         if (kinds := _old_tuples_with_key(version))
     ]

@@ -1,7 +1,7 @@
 """Logical messages (pg_logical_emit_message) as events.
 
 Invariant: one row per message. A non-transactional one belongs to no commit: it stands at its own LSN, with seq -1.
-Source: Debezium documentation, PostgreSQL connector, "Message events"; ``binary.handling.mode`` bytes.
+Source: Debezium documentation, PostgreSQL connector, "Message events".
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from pyspark.sql.types import BinaryType, BooleanType, StringType, StructField, 
 
 from walhouse.lakehouse.tables import create_table
 from walhouse.names import TableName
+from walhouse.silver.binary import in_mode
 from walhouse.silver.images import null
+from walhouse.silver.modes import BinaryMode
 from walhouse.silver.source import CAPTURE_TIMES, SOURCE, source
 from walhouse.silver.table import HEADERS, PROPERTIES, TRANSACTION, envelope_tail
 
@@ -25,30 +27,34 @@ if TYPE_CHECKING:
 NO_TABLE: Final = TableName("", "")
 """What ``source`` says of a message."""
 
-_MESSAGE: Final = StructType().add("prefix", StringType()).add("content", BinaryType())
 
-MESSAGES: Final = StructType(
-    [
-        StructField("message", _MESSAGE, metadata={"comment": "Prefix and content"}),
-        StructField("source", SOURCE, metadata={"comment": "Where the message comes from; schema and table are empty"}),
-        StructField("op", StringType(), metadata={"comment": "m"}),
-        *envelope_tail(),
-        StructField("transactional", BooleanType(), metadata={"comment": "Whether it was part of a transaction"}),
-    ]
-)
+def messages_schema(mode: BinaryMode) -> StructType:
+    """The columns of the table; the content is bytes, or text in the encoding of ``binary.handling.mode``."""
+    content = BinaryType() if mode is BinaryMode.BYTES else StringType()
+    message = StructType().add("prefix", StringType()).add("content", content)
+    return StructType(
+        [
+            StructField("message", message, metadata={"comment": "Prefix and content"}),
+            StructField("source", SOURCE, metadata={"comment": "Where it comes from; schema and table are empty"}),
+            StructField("op", StringType(), metadata={"comment": "m"}),
+            *envelope_tail(),
+            StructField("transactional", BooleanType(), metadata={"comment": "Whether it was part of a transaction"}),
+        ]
+    )
 
 
-def ensure_messages(spark: SparkSession, layout: LakeLayout) -> None:
+def ensure_messages(spark: SparkSession, layout: LakeLayout, mode: BinaryMode) -> None:
     """Create the table of logical messages if it is missing."""
     comment = "Logical messages, as Debezium has them"
-    create_table(spark, layout, layout.silver_messages, MESSAGES, comment=comment, properties=PROPERTIES)
+    schema = messages_schema(mode)
+    create_table(spark, layout, layout.silver_messages, schema, comment=comment, properties=PROPERTIES)
 
 
 def message_events(messages: DataFrame, settings: SilverSettings) -> DataFrame:
     """The events of bronze's rows of kind message."""
     in_transaction = messages.selectExpr("* EXCEPT (xid)", "CASE WHEN message.transactional THEN xid END AS xid")
     return in_transaction.selectExpr(
-        "named_struct('prefix', message.prefix, 'content', message.content) AS message",
+        f"named_struct('prefix', message.prefix, 'content', {in_mode('message.content', settings.types.binary)}) AS message",
         f"{source(settings, NO_TABLE)} AS source",
         "op",
         *CAPTURE_TIMES,

@@ -1,6 +1,6 @@
-"""Rules for types that have one form whatever the mode: booleans, numbers, text, bytes, enums.
+"""Rules for types that have one form whatever the mode: booleans, numbers, text, enums.
 
-Source: Debezium documentation, PostgreSQL connector, "Basic types", and "binary.handling.mode" (``bytes``).
+Source: Debezium documentation, PostgreSQL connector, "Basic types".
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import (
-    BinaryType,
     BooleanType,
     DataType,
     DoubleType,
@@ -24,13 +23,14 @@ from walhouse.silver.silver_type import SilverType, when_like
 
 if TYPE_CHECKING:
     from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.silver.modes import TypeModes
     from walhouse.silver.settings import SilverSettings
 
 _INTEGER = "-?[0-9]+"
 _FLOAT = r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?|NaN|-?Infinity"
 
 
-def boolean(_: ColumnDescription) -> SilverType:
+def boolean(_: ColumnDescription, __: TypeModes) -> SilverType:
     """Printed as t or f by the type's output function."""
     return SilverType(
         BooleanType(),
@@ -41,17 +41,17 @@ def boolean(_: ColumnDescription) -> SilverType:
     )
 
 
-def int16(_: ColumnDescription) -> SilverType:
+def int16(_: ColumnDescription, __: TypeModes) -> SilverType:
     """smallint, smallserial."""
     return _integer(ShortType(), "int16")
 
 
-def int32(_: ColumnDescription) -> SilverType:
+def int32(_: ColumnDescription, __: TypeModes) -> SilverType:
     """integer, serial."""
     return _integer(IntegerType(), "int32")
 
 
-def int64(_: ColumnDescription) -> SilverType:
+def int64(_: ColumnDescription, __: TypeModes) -> SilverType:
     """bigint, bigserial, oid."""
     return _integer(LongType(), "int64")
 
@@ -67,12 +67,12 @@ def _integer(kind: DataType, literal: str) -> SilverType:
     )
 
 
-def float32(_: ColumnDescription) -> SilverType:
+def float32(_: ColumnDescription, __: TypeModes) -> SilverType:
     """real."""
     return _float(FloatType(), "float")
 
 
-def float64(_: ColumnDescription) -> SilverType:
+def float64(_: ColumnDescription, __: TypeModes) -> SilverType:
     """double precision."""
     return _float(DoubleType(), "double")
 
@@ -89,35 +89,45 @@ def _float(kind: DataType, literal: str) -> SilverType:
     return SilverType(kind, literal, convert, f"CAST(0 AS {name})", toastable=False)
 
 
-def string(_: ColumnDescription) -> SilverType:
+def string(_: ColumnDescription, __: TypeModes) -> SilverType:
     """text, varchar, char(n) with its blanks, citext."""
     return _text()
 
 
-def short_string(_: ColumnDescription) -> SilverType:
+def short_string(_: ColumnDescription, __: TypeModes) -> SilverType:
     """name and "char", which are never stored out of line."""
     return _text(toastable=False)
 
 
-def uuid(_: ColumnDescription) -> SilverType:
+def uuid(_: ColumnDescription, __: TypeModes) -> SilverType:
     """The text as PostgreSQL prints it."""
     return _text("io.debezium.data.Uuid", toastable=False)
 
 
-def json(_: ColumnDescription) -> SilverType:
+def json(_: ColumnDescription, __: TypeModes) -> SilverType:
     """json and jsonb: the text as PostgreSQL prints it."""
     return _text("io.debezium.data.Json")
 
 
-def enum(column: ColumnDescription) -> SilverType:
+def xml(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """The text."""
+    return _text("io.debezium.data.Xml")
+
+
+def ltree(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """The path's text."""
+    return _text("io.debezium.data.Ltree")
+
+
+def tsvector(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """The lexemes as PostgreSQL prints them."""
+    return _text("io.debezium.data.Tsvector")
+
+
+def enum(column: ColumnDescription, _: TypeModes) -> SilverType:
     """The label; the field's parameter lists all labels in their order."""
     labels = {} if column.enum_labels is None else {"allowed": ",".join(column.enum_labels)}
     return _text("io.debezium.data.Enum", parameters=labels, toastable=False)
-
-
-def text_for_now(_: ColumnDescription) -> SilverType:
-    """Any type without a rule yet: nothing is lost, but it is not yet what Debezium makes of it."""
-    return _text(note="text for now")
 
 
 def _text(
@@ -125,7 +135,6 @@ def _text(
     *,
     parameters: dict[str, str] | None = None,
     toastable: bool = True,
-    note: str | None = None,
 ) -> SilverType:
     return SilverType(
         StringType(),
@@ -138,18 +147,4 @@ def _text(
         unavailable=lambda settings: string_literal(settings.placeholder_text),
         toastable=toastable,
         total=True,
-        note=note,
     )
-
-
-def binary(_: ColumnDescription) -> SilverType:
-    """bytea, printed with bytea_output = hex."""
-
-    def convert(text: str) -> str:
-        whole_bytes = f"startswith({text}, r'\\x') AND length({text}) % 2 = 0"
-        return f"CASE WHEN {whole_bytes} THEN unhex(substring({text}, 3)) END"
-
-    def placeholder(settings: SilverSettings) -> str:
-        return f"X'{settings.placeholder_bytes.hex()}'"
-
-    return SilverType(BinaryType(), "bytes", convert, "X''", unavailable=placeholder)

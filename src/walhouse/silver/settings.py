@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import walhouse
+from walhouse.silver.modes import DEFAULTS, TypeModes
 
 UNAVAILABLE = "__debezium_unavailable_value"
 """Debezium's default for ``unavailable.value.placeholder``."""
@@ -20,6 +21,7 @@ class SilverSettings:
     topic_prefix: str
     database: str
     placeholder: str = UNAVAILABLE
+    types: TypeModes = DEFAULTS
     version: str = field(default=walhouse.__version__)
 
     @property

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from walhouse.pgoutput.relation import ColumnDescription
+from walhouse.silver.modes import TypeModes
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -43,9 +44,12 @@ class SilverType:
     total: bool = False
     """True if every text converts, so that there is nothing to look for among failures."""
     note: str | None = None
+    element: SilverType | None = None
+    """The type of an array's elements."""
 
 
-Rule = Callable[[ColumnDescription], SilverType]
+Rule = Callable[[ColumnDescription, TypeModes], SilverType | None]
+"""What a column becomes under these modes; None: Debezium leaves the column out."""
 
 
 def typmod(column: ColumnDescription) -> int:
@@ -61,3 +65,8 @@ def like(text: str, pattern: str) -> str:
 def when_like(text: str, pattern: str, value: str) -> str:
     """The value if the whole text matches the pattern, else NULL."""
     return f"CASE WHEN {like(text, pattern)} THEN {value} END"
+
+
+def let(name: str, value: str, body: str) -> str:
+    """``body`` with ``value`` computed once and known as ``name``: keeps an expression that needs it often short."""
+    return f"element_at(transform(array({value}), {name} -> {body}), 1)"

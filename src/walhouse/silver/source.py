@@ -4,8 +4,6 @@ Invariant: what only people need stands here as Debezium has it; order and ident
 Source: Debezium documentation, PostgreSQL connector, "Data change events", the ``source`` field.
 
 What is not yet as Debezium has it:
-- The first element of ``sequence`` is always null. Debezium puts the end of the commit processed last there, over all
-  tables, which bronze does not hold; the order of commits is ``commit_lsn``.
 - ``snapshot`` is ``true`` for every snapshot row; the markers for first and last are missing.
 """
 
@@ -69,7 +67,7 @@ def source(settings: SilverSettings, table: TableName) -> str:
         "ts_ms": f"unix_millis({committed})",
         "snapshot": f"CASE WHEN {is_read} THEN 'true' ELSE 'false' END",
         "db": string_literal(settings.database),
-        "sequence": f"concat('[null,\"', {lsn}, '\"]')",
+        "sequence": f"concat('[', coalesce(concat('\"', previous_end, '\"'), 'null'), ',\"', {lsn}, '\"]')",
         "ts_us": f"unix_micros({committed})",
         "ts_ns": f"unix_micros({committed}) * 1000L",
         "schema": string_literal(table.schema),

@@ -14,6 +14,7 @@ from walhouse.lakehouse.tables import MERGE_PROPERTIES, create_table, sql_type, 
 from walhouse.names import quote, string_literal
 from walhouse.silver.columns import fields_of, silver_columns
 from walhouse.silver.keys import key_names
+from walhouse.silver.modes import DEFAULTS, TypeModes
 from walhouse.silver.source import SOURCE
 
 if TYPE_CHECKING:
@@ -42,12 +43,14 @@ NO_FIELDS: Final = StructType([StructField("_", StringType(), metadata={"comment
 _IMAGES: Final = ("key", "before", "after")
 
 
-def silver_schema(relations: Sequence[RelationDescription], fields: dict[str, str] | None = None) -> StructType:
+def silver_schema(
+    relations: Sequence[RelationDescription], modes: TypeModes = DEFAULTS, fields: dict[str, str] | None = None
+) -> StructType:
     """The columns of the silver table that these relation versions need."""
-    columns = silver_columns(relations, fields)
+    columns = silver_columns(relations, modes, fields)
     image = [StructField(column.field, column.type.spark, metadata={"comment": column.comment}) for column in columns]
     by_name = dict(zip((column.name for column in columns), image, strict=True))
-    key = [by_name[name] for name in key_names(relations)]
+    key = [by_name[name] for name in key_names(relations) if name in by_name]
     row = StructType(image) if image else NO_FIELDS
     return StructType(
         [
@@ -88,17 +91,21 @@ def envelope_tail() -> list[StructField]:
 
 
 def ensure_table(
-    spark: SparkSession, layout: LakeLayout, table: TableName, relations: Sequence[RelationDescription]
+    spark: SparkSession,
+    layout: LakeLayout,
+    table: TableName,
+    relations: Sequence[RelationDescription],
+    modes: TypeModes,
 ) -> StructType:
     """Create the silver table, or add the fields it lacks; its schema. Raises TypeConflictError."""
     target = layout.silver(table)
     if not table_exists(spark, target):
         properties = {**PROPERTIES, "walhouse.source.schema": table.schema, "walhouse.source.table": table.table}
         comment = f"Change events of {table}, as Debezium has them"
-        create_table(spark, layout, target, silver_schema(relations), comment=comment, properties=properties)
+        create_table(spark, layout, target, silver_schema(relations, modes), comment=comment, properties=properties)
         return spark.table(str(target)).schema
     present = spark.table(str(target)).schema
-    wanted = silver_schema(relations, fields_of(struct_of(present, "after")))
+    wanted = silver_schema(relations, modes, fields_of(struct_of(present, "after")))
     missing = [
         (image, field)
         for image in _IMAGES

@@ -2,22 +2,26 @@
 
 Invariant: a conversion takes only the texts that its rule names. Any other text becomes NULL here and is kept as text
 in ``unconverted``; that a cast succeeds is no proof that the value is right.
-Source: Debezium documentation, PostgreSQL connector, "Data type mappings" (default modes).
+Source: Debezium documentation, PostgreSQL connector, "Data type mappings".
 
-To add a type or a mode: write its rule in the module of its family, and name it in ``RULES``.
+To add a type: write its rule in the module of its family, and name it in ``RULES``.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from walhouse.silver import decimals, scalars, temporal
+from walhouse.silver import binary, bits, decimals, geometry, hstore, intervals, scalars, temporal, vectors
+from walhouse.silver.arrays import WITHOUT_SCHEMA, array, is_array
+from walhouse.silver.modes import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.silver.modes import TypeModes
     from walhouse.silver.silver_type import Rule, SilverType
 
 RULES: Final[Mapping[str, Rule]] = {
@@ -29,22 +33,60 @@ RULES: Final[Mapping[str, Rule]] = {
     "float4": scalars.float32,
     "float8": scalars.float64,
     "numeric": decimals.numeric,
+    "money": decimals.money,
     "text": scalars.string,
     "varchar": scalars.string,
     "bpchar": scalars.string,
     "char": scalars.short_string,
     "name": scalars.short_string,
     "citext": scalars.string,
+    "isbn": scalars.short_string,
     "uuid": scalars.uuid,
     "json": scalars.json,
     "jsonb": scalars.json,
-    "bytea": scalars.binary,
+    "xml": scalars.xml,
+    "bytea": binary.bytea,
+    "bit": bits.bit,
+    "varbit": bits.varbit,
     "date": temporal.date,
     "time": temporal.time,
+    "timetz": temporal.zoned_time,
     "timestamp": temporal.timestamp,
     "timestamptz": temporal.zoned_timestamp,
+    "interval": intervals.interval,
+    "inet": scalars.string,
+    "cidr": scalars.string,
+    "macaddr": scalars.short_string,
+    "macaddr8": scalars.short_string,
+    "int4range": scalars.string,
+    "int8range": scalars.string,
+    "numrange": scalars.string,
+    "tsrange": scalars.string,
+    "tstzrange": scalars.string,
+    "daterange": scalars.string,
+    "ltree": scalars.ltree,
+    "tsvector": scalars.tsvector,
+    "hstore": hstore.hstore,
+    "point": geometry.point,
+    "geometry": geometry.geometry,
+    "geography": geometry.geography,
+    "vector": vectors.vector,
+    "halfvec": vectors.halfvec,
+    "sparsevec": vectors.sparsevec,
 }
-"""Rules by ``pg_type.typname`` after domains are resolved. Enums have a rule by kind; all others are text for now."""
+"""Rules by ``pg_type.typname`` after domains are resolved; a new type or mode begins here.
+
+Enums have a rule by kind, arrays take their element's. Whatever else there is Debezium does not know: it leaves the
+column out, or shows the bytes of its text (``include.unknown.datatypes``).
+"""
+
+ELEMENT_RULES: Final[Mapping[str, Rule]] = {"time": temporal.time_element, "timetz": temporal.zoned_time_element}
+"""Where an array's elements differ from a column of their type."""
+
+UNKNOWN: Final[Mapping[str, Rule]] = dict.fromkeys(
+    ("box", "circle", "line", "lseg", "path", "polygon"), geometry.unknown_shape
+)
+"""Types that Debezium does not know and that the JDBC driver prints in its own way."""
 
 _BUILT_IN: Final[Mapping[int, str]] = {
     16: "bool", 17: "bytea", 18: "char", 19: "name", 20: "int8", 21: "int2", 23: "int4", 25: "text", 26: "oid",
@@ -54,12 +96,27 @@ _BUILT_IN: Final[Mapping[int, str]] = {
 """Types whose OID is the same on every server, for a column that the catalog no longer knew when it was read."""
 
 
-def silver_type(column: ColumnDescription) -> SilverType:
-    """The type that a column has in silver."""
-    if column.kind == "e":
-        return scalars.enum(column)
-    rule = RULES.get(base_type(column) or "", scalars.text_for_now)
-    return rule(column)
+def silver_type(column: ColumnDescription, modes: TypeModes = DEFAULTS) -> SilverType | None:
+    """The type that a column has in silver; None if Debezium leaves the column out."""
+    if is_array(column) and (rule := _element_rule(column)):
+        return None if column.element_type in WITHOUT_SCHEMA else array(column, modes, rule)
+    rule = None if column.element_type else _rule(base_type(column), is_enum=column.kind == "e")
+    if rule is not None:
+        return rule(column, modes)
+    if not modes.unknown:
+        return None
+    if column.element_type is not None:
+        return array(replace(column, enum_labels=None), modes, binary.text_as_bytes)
+    return UNKNOWN.get(base_type(column) or "", binary.text_as_bytes)(column, modes)
+
+
+def _element_rule(column: ColumnDescription) -> Rule | None:
+    name = str(column.element_type)
+    return ELEMENT_RULES.get(name) or _rule(name, is_enum=column.enum_labels is not None)
+
+
+def _rule(name: str | None, *, is_enum: bool) -> Rule | None:
+    return scalars.enum if is_enum else RULES.get(name or "")
 
 
 def base_type(column: ColumnDescription) -> str | None:

@@ -1,0 +1,76 @@
+"""``python -m oracle``: compare walhouse with Debezium's engine; ``--record`` keeps what the server and Debezium said."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+from pyspark.errors import PySparkException
+
+from fixtures.server import EmbeddedServer
+from oracle.compare import differences
+from oracle.debezium import Tap
+from oracle.record import record
+from oracle.replay import replay
+from oracle.scenario import Scenario, scenarios
+from walhouse.errors import WalhouseError
+from walhouse.lakehouse.session import SMALL_TABLES, local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER = Path(__file__).resolve().parent.parent / ".walhouse" / "oracle"
+
+
+def main() -> int:
+    """The number of variants that differ, at most 1."""
+    arguments = _arguments()
+    chosen = [each for each in scenarios() if not arguments.names or each.name in arguments.names]
+    if not chosen:
+        print("No scenario has one of these names.")
+        return 2
+    spark = local_session(memory="2g", settings=SMALL_TABLES)
+    failed = 0
+    with EmbeddedServer.start(FOLDER / "server") as server, Tap.start(FOLDER) as tap:
+        for scenario in chosen:
+            failed += _compare(spark, server.dsn(), tap, scenario, keep=arguments.record)
+    print(f"{failed} of {sum(len(each.variants) for each in chosen)} variants of {len(chosen)} scenarios differ.")
+    return min(failed, 1)
+
+
+def _compare(spark: SparkSession, dsn: str, tap: Tap, scenario: Scenario, *, keep: bool) -> int:
+    begun = time.monotonic()
+    try:
+        recording = record(dsn, tap, scenario)
+    except (psycopg.Error, RuntimeError) as error:
+        print(f"failed   {scenario.name}  {error}", flush=True)
+        return 1
+    if keep:
+        recording.save()
+    failed = 0
+    for name, variant in recording.variants.items():
+        try:
+            found = differences(variant.events, replay(spark, recording, variant.properties))
+        except (PySparkException, WalhouseError) as error:
+            found = [str(error).splitlines()[0]]
+        failed += bool(found)
+        print(f"{'differs' if found else 'equal  '}  {scenario.name}  {name}  ({len(variant.events)} records)")
+        for line in found:
+            print(f"         {line}")
+    print(f"         {time.monotonic() - begun:.1f} s", flush=True)
+    return failed
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m oracle", description=__doc__)
+    parser.add_argument("names", nargs="*", help="scenarios; all if none is named")
+    parser.add_argument("--record", action="store_true", help="write the recordings under fixtures/scenarios/recorded")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

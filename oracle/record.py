@@ -1,0 +1,112 @@
+"""Running a scenario on a real server: one database, one slot for walhouse, one for each variant of Debezium's.
+
+Invariant: all slots are made before the first change and after the last statement of the set-up, with nothing written
+between, so that all of them see the same transactions.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from oracle.debezium import END
+from oracle.recording import Recording, Variant
+from walhouse.config.connection import ConnectionSettings
+from walhouse.config.filters import NameFilter, TableFilter
+from walhouse.config.secrets import Secret
+from walhouse.lsn import Lsn
+from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.connection import connect
+from walhouse.postgres.peek import peek_blocks
+from walhouse.postgres.slot import when_free
+from walhouse.postgres.wal import flushed_lsn
+
+if TYPE_CHECKING:
+    from oracle.debezium import Tap
+    from oracle.scenario import Scenario
+
+_PUBLICATION = "oracle"
+
+
+def record(dsn: str, tap: Tap, scenario: Scenario) -> Recording:
+    """Run it in a new database, which is dropped afterwards."""
+    name = f"oracle_{re.sub('[^a-z0-9]', '_', scenario.name.lower())}"[:63]
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        _drop(admin, name)  # an earlier run may have been killed
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            return _Run(make_conninfo(dsn, dbname=name), name, tap, scenario).recording()
+        finally:
+            _drop(admin, name)
+
+
+def _drop(admin: psycopg.Connection[Any], database: str) -> None:
+    """The database, its slots, and whoever reads them."""
+    admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [database])
+    for (slot,) in admin.execute("SELECT slot_name FROM pg_replication_slots WHERE database = %s", [database]):
+        when_free(partial(admin.execute, "SELECT pg_drop_replication_slot(%s)", [slot]))
+    admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database)))
+
+
+class _Run:
+    def __init__(self, dsn: str, database: str, tap: Tap, scenario: Scenario) -> None:
+        self.dsn = dsn
+        self.tap = tap
+        self.scenario = scenario
+        facts: dict[str, Any] = conninfo_to_dict(dsn)
+        self.settings = ConnectionSettings(
+            host=facts["host"],
+            port=int(facts["port"]),
+            user=facts["user"],
+            password=Secret(facts["password"]),
+            database=database,
+        )
+
+    def recording(self) -> Recording:
+        """Set up, change, then read: walhouse's frames and catalog, and Debezium's records."""
+        with psycopg.connect(self.dsn, autocommit=True) as client:
+            for statement in self.scenario.setup:
+                client.execute(statement.encode())
+            client.execute(f"CREATE PUBLICATION {_PUBLICATION} {self.scenario.publication}".encode())
+            start = self._slot(client, f"{self.settings.database[:50]}_walhouse")
+            slots = {variant: f"{self.settings.database[:50]}_{number}" for number, variant in enumerate(self.scenario.variants)}
+            for slot in slots.values():
+                self._slot(client, slot)
+            for statement in self.scenario.changes:
+                client.execute(statement.encode())
+            client.execute("SELECT pg_logical_emit_message(true, %s, '')", [END])
+        with connect(self.settings) as connection:
+            end = flushed_lsn(connection)
+            everything = NameFilter((), ())
+            selection = TableFilter(everything, everything, everything)
+            relations = tuple(read_relations(connection, _PUBLICATION, selection).values())
+            found = connection.execute("SELECT pg_current_xact_id()::text::int8").fetchone()
+            assert found is not None
+            server = str(connection.info.server_version)
+        frames = tuple(block for blocks in peek_blocks(self.settings, f"{self.settings.database[:50]}_walhouse", _PUBLICATION, end) for block in blocks)
+        variants = {
+            variant: Variant(dict(properties), self.tap.events(self.dsn, slots[variant], _PUBLICATION, properties))
+            for variant, properties in self.scenario.variants.items()
+        }
+        return Recording(
+            name=self.scenario.name,
+            server=server,
+            database=self.settings.database,
+            start=int(start),
+            end=int(end),
+            next_xid=int(found[0]),
+            frames=frames,
+            relations=relations,
+            variants=variants,
+        )
+
+    @staticmethod
+    def _slot(client: psycopg.Connection[Any], name: str) -> Lsn:
+        row = client.execute("SELECT lsn FROM pg_create_logical_replication_slot(%s, 'pgoutput')", [name]).fetchone()
+        assert row is not None
+        return Lsn.parse(row[0])

@@ -1,0 +1,90 @@
+"""What a scenario gave on a real server: frames, catalog, and the events of Debezium's engine for each variant.
+
+Invariant: a recording is complete: with it, walhouse's side can be computed without a server, and compared without
+Debezium.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from walhouse.pgoutput.relation import RelationDescription
+
+FOLDER: Final = Path(__file__).resolve().parent.parent / "fixtures" / "scenarios" / "recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The connector's properties, and Debezium's records as it handed them over."""
+
+    properties: dict[str, str]
+    events: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """``frames``: the blocks of a binary COPY over a peek, from the slot's start to ``end``."""
+
+    name: str
+    server: str
+    database: str
+    start: int
+    end: int
+    next_xid: int
+    frames: tuple[bytes, ...]
+    relations: tuple[RelationDescription, ...]
+    variants: dict[str, Variant]
+
+    def save(self, folder: Path = FOLDER) -> None:
+        """Write the file."""
+        content = {
+            "server": self.server,
+            "database": self.database,
+            "start": self.start,
+            "end": self.end,
+            "next_xid": self.next_xid,
+            "frames": _pack(self.frames),
+            "relations": [json.loads(relation.to_json()) for relation in self.relations],
+            "variants": {name: asdict(variant) for name, variant in self.variants.items()},
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(content, ensure_ascii=False, indent=1)
+        (folder / f"{self.name}.json").write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, name: str, folder: Path = FOLDER) -> Self:
+        """Read the file."""
+        raw: dict[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        return cls(
+            name=name,
+            server=raw["server"],
+            database=raw["database"],
+            start=raw["start"],
+            end=raw["end"],
+            next_xid=raw["next_xid"],
+            frames=_unpack(raw["frames"]),
+            relations=tuple(RelationDescription.from_json(json.dumps(each)) for each in raw["relations"]),
+            variants={
+                variant: Variant(each["properties"], tuple(each["events"])) for variant, each in raw["variants"].items()
+            },
+        )
+
+
+def _pack(blocks: tuple[bytes, ...]) -> str:
+    whole = b"".join(len(block).to_bytes(4) + block for block in blocks)
+    return base64.b64encode(zlib.compress(whole, 9)).decode()
+
+
+def _unpack(text: str) -> tuple[bytes, ...]:
+    whole = zlib.decompress(base64.b64decode(text))
+    blocks, at = [], 0
+    while at < len(whole):
+        end = at + 4 + int.from_bytes(whole[at : at + 4])
+        blocks.append(whole[at + 4 : end])
+        at = end
+    return tuple(blocks)

@@ -1,0 +1,73 @@
+"""From the configuration to what each part is told: the one place where Debezium's properties become settings.
+
+Invariant: a part knows its own settings only; which property they come from stands here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from walhouse import __version__
+from walhouse.bronze.settings import CaptureSettings
+from walhouse.silver.modes import BinaryMode, DecimalMode, HstoreMode, IntervalMode, TimeMode, TypeModes
+from walhouse.silver.settings import EventsSettings, SilverSettings
+
+if TYPE_CHECKING:
+    from walhouse.config.configuration import Configuration
+    from walhouse.config.connector import Connector
+
+
+def capture_settings(configuration: Configuration) -> CaptureSettings:
+    """What capture is told. Raises SecretError."""
+    connector, lake = configuration.connector, configuration.lake
+    return CaptureSettings(
+        connection=configuration.connection(),
+        slot=connector.slot_name,
+        publication=connector.publication_name,
+        publication_mode=connector.publication_autocreate_mode,
+        via_partition_root=connector.publish_via_partition_root,
+        selection=connector.table_filter,
+        messages=connector.message_filter,
+        snapshot_mode=connector.snapshot_mode,
+        max_pass_bytes=lake.max_pass_bytes,
+        snapshot_chunk_pages=lake.snapshot_chunk_pages,
+        snapshot_parallelism=lake.snapshot_parallelism,
+        flush_timeout_seconds=lake.flush_timeout_seconds,
+    )
+
+
+def silver_settings(connector: Connector) -> SilverSettings:
+    """How events are written."""
+    return SilverSettings(
+        topic_prefix=connector.topic_prefix,
+        database=connector.database_dbname,
+        placeholder=connector.unavailable_value_placeholder,
+        types=type_modes(connector),
+        version=__version__,
+    )
+
+
+def type_modes(connector: Connector) -> TypeModes:
+    """Which types columns become."""
+    return TypeModes(
+        decimal=DecimalMode(connector.decimal_handling_mode),
+        time=TimeMode(connector.time_precision_mode),
+        binary=BinaryMode(connector.binary_handling_mode),
+        interval=IntervalMode(connector.interval_handling_mode),
+        hstore=HstoreMode(connector.hstore_handling_mode),
+        money_digits=connector.money_fraction_digits,
+        unknown=connector.include_unknown_datatypes,
+    )
+
+
+def events_settings(connector: Connector) -> EventsSettings:
+    """How events are printed."""
+    return EventsSettings(
+        topic_prefix=connector.topic_prefix,
+        delimiter=connector.topic_delimiter,
+        tombstones=connector.tombstones_on_delete,
+        context_headers=connector.extended_headers_enabled,
+        skipped_operations=frozenset(connector.skipped_operations),
+        run_id=str(uuid.uuid4()),
+    )
