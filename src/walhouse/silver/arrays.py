@@ -98,7 +98,8 @@ def _one_of_bytes(settings: SilverSettings) -> str:
 
 def _numbers(kind: str) -> Callable[[SilverSettings], str]:
     def placeholder(settings: SilverSettings) -> str:
-        numbers = ", ".join(map(str, settings.placeholder_bytes))
+        # Java's bytes are signed
+        numbers = ", ".join(str(octet - 256 * (octet > 127)) for octet in settings.placeholder_bytes)
         return f"CAST(array({numbers}) AS array<{kind}>)"
 
     return placeholder

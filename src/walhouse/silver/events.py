@@ -23,11 +23,13 @@ from walhouse.silver.keys import key_columns
 from walhouse.silver.table import struct_of
 from walhouse.silver.texts import of_versions
 from walhouse.silver.topics import message_topic, table_topic
+from walhouse.silver.vectors import SPARSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField
 
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.lsn import Lsn
@@ -110,7 +112,8 @@ def _table_lines(
     rows: DataFrame, table: TableName, relations: Sequence[RelationDescription], settings: EventsSettings
 ) -> DataFrame:
     """Columns commit_lsn, seq, place (of the line among those of one change) and line."""
-    fields = fields_of(struct_of(rows.schema, "after"))
+    after = struct_of(rows.schema, "after")
+    fields = {column: after[field] for column, field in fields_of(after).items()}
     shown = rows.where(~F.col("op").isin(sorted(settings.skipped_operations)))
     is_delete = F.col("op") == Op.DELETE.value
     key = F.coalesce(_by_version(relations, lambda version: _key(version, fields)), F.lit(_NULL))
@@ -145,20 +148,32 @@ def _by_version(relations: Sequence[RelationDescription], text: Callable[[Relati
     return value
 
 
-def _value(relation: RelationDescription, fields: Mapping[str, str]) -> Column:
+def _value(relation: RelationDescription, fields: Mapping[str, StructField]) -> Column:
     images = [_named(image, relation.column_names, fields).alias(image) for image in ("before", "after")]
     return F.to_json(F.struct(*images, *_ENVELOPE), _WITH_NULLS)
 
 
-def _key(relation: RelationDescription, fields: Mapping[str, str]) -> Column:
+def _key(relation: RelationDescription, fields: Mapping[str, StructField]) -> Column:
     names = key_columns(relation)
     return F.to_json(_named("key", names, fields), _WITH_NULLS) if names else F.lit(_NULL)
 
 
-def _named(image: str, names: Sequence[str], fields: Mapping[str, str]) -> Column:
+def _named(image: str, names: Sequence[str], fields: Mapping[str, StructField]) -> Column:
     """The image with the source's own column names, in the source's order."""
-    row = F.struct(*(F.col(image).getField(fields[name]).alias(name) for name in names if name in fields))
+    shown = [name for name in names if name in fields]
+    row = F.struct(*(_printable(F.col(image).getField(fields[name].name), fields[name]).alias(name) for name in shown))
     return F.when(F.col(image).isNotNull(), row)
+
+
+def _printable(value: Column, field: StructField) -> Column:
+    """A map whose keys are no texts is printed as pairs, which no type of Spark's but a variant holds."""
+    if field.dataType != SPARSE:
+        return value
+    pairs = F.transform(
+        F.map_entries(value.getField("vector")),
+        lambda entry: F.array(entry.getField("key").cast("variant"), entry.getField("value").cast("variant")),
+    )
+    return F.when(value.isNotNull(), F.struct(value.getField("dimensions").alias("dimensions"), pairs.alias("vector")))
 
 
 def _line(destination: str, key: Column, value: Column, settings: EventsSettings) -> Column:

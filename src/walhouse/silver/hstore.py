@@ -8,6 +8,7 @@ String.hashCode.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import MapType, StringType
@@ -82,7 +83,7 @@ def _spread_hash(text: str) -> str:
 
 def _placeholder_json(settings: SilverSettings) -> str:
     text = settings.placeholder_text
-    return f'{{"{text}":"{text}"}}'
+    return json.dumps({text: text}, ensure_ascii=False, separators=(",", ":"))
 
 
 def _placeholder_map(settings: SilverSettings) -> str:

@@ -95,8 +95,13 @@ def string(_: ColumnDescription, __: TypeModes) -> SilverType:
 
 
 def short_string(_: ColumnDescription, __: TypeModes) -> SilverType:
-    """name and "char", which are never stored out of line."""
+    """The type "char" and others that are never stored out of line."""
     return _text(toastable=False)
+
+
+def name(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """NULL: Debezium's field is there, but it has no conversion of its values."""
+    return SilverType(StringType(), "string", lambda _: "CAST(NULL AS string)", "''", toastable=False)
 
 
 def uuid(_: ColumnDescription, __: TypeModes) -> SilverType:

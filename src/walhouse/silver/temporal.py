@@ -242,7 +242,7 @@ def _far_timestamp(text: str, decimals: int) -> str:
     exact = f"try_add(try_multiply({_days(text)}, {86400 * 10**decimals}L), {of_day})"
     if decimals != 6:
         return exact
-    fraction = f"({of_day} % 1000000)"
+    fraction = f"(({of_day}) % 1000000)"
     return f"coalesce({exact}, CASE WHEN {fraction} = 0 THEN {2**63 - 1}L ELSE shiftleft(-1L, 63) + {fraction} - 1 END)"
 
 

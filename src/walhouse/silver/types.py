@@ -38,7 +38,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "varchar": scalars.string,
     "bpchar": scalars.string,
     "char": scalars.short_string,
-    "name": scalars.short_string,
+    "name": scalars.name,
     "citext": scalars.string,
     "isbn": scalars.short_string,
     "uuid": scalars.uuid,

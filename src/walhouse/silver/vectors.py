@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from walhouse.pgoutput.relation import ColumnDescription
     from walhouse.silver.modes import TypeModes
 
-_SPARSE: Final = StructType().add("dimensions", ShortType()).add("vector", MapType(ShortType(), DoubleType()))
+SPARSE: Final = StructType().add("dimensions", ShortType()).add("vector", MapType(ShortType(), DoubleType()))
 _DENSE: Final = r"\[[0-9eE+.,-]*\]"
 
 
@@ -41,7 +41,7 @@ def sparsevec(_: ColumnDescription, __: TypeModes) -> SilverType:
         return when_like(text, r"\{[0-9:eE+.,-]*\}/[0-9]+", f"CASE WHEN {fits} THEN {value} END")
 
     zero = "named_struct('dimensions', 0S, 'vector', CAST(map() AS map<smallint, double>))"
-    return SilverType(_SPARSE, "struct", convert, zero, semantic="io.debezium.data.SparseDoubleVector", version=1)
+    return SilverType(SPARSE, "struct", convert, zero, semantic="io.debezium.data.SparseDoubleVector", version=1)
 
 
 def _dense(kind: DataType, semantic: str) -> SilverType:
