@@ -4,7 +4,7 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 READY := .venv/.ready
-PATHS := src tests fixtures demo benchmarks
+PATHS := src tests fixtures demo benchmarks oracle
 # Where set-up found a Java runtime that is not the machine's default one.
 -include .venv/java.mk
 

@@ -74,7 +74,10 @@ class _Run:
                 client.execute(statement.encode())
             client.execute(f"CREATE PUBLICATION {_PUBLICATION} {self.scenario.publication}".encode())
             start = self._slot(client, f"{self.settings.database[:50]}_walhouse")
-            slots = {variant: f"{self.settings.database[:50]}_{number}" for number, variant in enumerate(self.scenario.variants)}
+            slots = {
+                variant: f"{self.settings.database[:50]}_{number}"
+                for number, variant in enumerate(self.scenario.variants)
+            }
             for slot in slots.values():
                 self._slot(client, slot)
             for statement in self.scenario.changes:
@@ -88,7 +91,11 @@ class _Run:
             found = connection.execute("SELECT pg_current_xact_id()::text::int8").fetchone()
             assert found is not None
             server = str(connection.info.server_version)
-        frames = tuple(block for blocks in peek_blocks(self.settings, f"{self.settings.database[:50]}_walhouse", _PUBLICATION, end) for block in blocks)
+        frames = tuple(
+            block
+            for blocks in peek_blocks(self.settings, f"{self.settings.database[:50]}_walhouse", _PUBLICATION, end)
+            for block in blocks
+        )
         variants = {
             variant: Variant(dict(properties), self.tap.events(self.dsn, slots[variant], _PUBLICATION, properties))
             for variant, properties in self.scenario.variants.items()

@@ -5,6 +5,7 @@ Invariant: only the product's own code makes events here; there is no server, no
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -22,17 +23,19 @@ from walhouse.pgoutput.relation import RelationDescription
 from walhouse.pgoutput.row import ROW, Kind
 from walhouse.silver.envelope import envelope
 from walhouse.silver.events import lines_of
+from walhouse.silver.keys import with_chosen_keys
 from walhouse.silver.messages import message_events
 from walhouse.silver.table import silver_schema
 from walhouse.wiring import events_settings, silver_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
     from oracle.recording import Recording
     from walhouse.changes.touched import Touched
+    from walhouse.config.filters import NameFilter, TableFilter
     from walhouse.names import TableName
 
 _EPOCH: Final = EpochRange(number=1, after_pass=0, to_pass=1, to_lsn=Lsn(1 << 62))
@@ -55,24 +58,52 @@ def connector(recording: Recording, properties: Mapping[str, str]) -> Connector:
 
 def replay(spark: SparkSession, recording: Recording, properties: Mapping[str, str]) -> list[str]:
     """The lines that ``walhouse events`` would print for the recorded frames under these properties."""
-    told = connector(recording, properties)
-    rows = decode(recording, told)
-    bronze = spark.createDataFrame(rows)
-    settings = silver_settings(told)
-    described = _descriptions(rows)
-    frames: dict[TableName, DataFrame] = {}
-    tables: dict[TableName, Sequence[RelationDescription]] = {}
-    messages: DataFrame | None = None
-    for touched in touched_in(bronze):
-        if touched.table == MESSAGES:
-            messages = message_events(bronze.where(f"kind = '{Kind.MESSAGE.value}'"), settings)
-            continue
-        relations = tuple(described[version] for version in touched.versions)
-        epoch = _epoch(bronze, touched, relations)
-        tables[touched.table] = relations
-        frames[touched.table] = envelope(epoch, silver_schema(relations, settings.types), settings)
-    lines = lines_of(frames, messages, events_settings(told), tables)
-    return [] if lines is None else [row[0] for row in lines.toLocalIterator()]
+    return Replay(spark, recording).lines(properties)
+
+
+class Replay:
+    """One recording; variants that capture the same share what was decoded."""
+
+    def __init__(self, spark: SparkSession, recording: Recording) -> None:
+        self._spark = spark
+        self._recording = recording
+        self._captured: dict[tuple[TableFilter, NameFilter], _Captured] = {}
+
+    def lines(self, properties: Mapping[str, str]) -> list[str]:
+        """The lines under these properties."""
+        told = connector(self._recording, properties)
+        captured = self._capture(told)
+        settings = silver_settings(told)
+        frames: dict[TableName, DataFrame] = {}
+        messages: DataFrame | None = None
+        for touched in captured.touched:
+            if touched.table == MESSAGES:
+                messages = message_events(captured.bronze.where(f"kind = '{Kind.MESSAGE.value}'"), settings)
+                continue
+            relations = with_chosen_keys(captured.relations(touched), settings.columns)
+            epoch = _epoch(captured.bronze, touched, relations)
+            frames[touched.table] = envelope(epoch, silver_schema(relations, settings.types), settings)
+        tables = {each.table: captured.relations(each) for each in captured.touched}
+        lines = lines_of(frames, messages, events_settings(told), tables)
+        return [] if lines is None else [row[0] for row in lines.toLocalIterator()]
+
+    def _capture(self, told: Connector) -> _Captured:
+        chosen = told.table_filter, told.message_filter
+        if chosen not in self._captured:
+            rows = decode(self._recording, told)
+            bronze = self._spark.createDataFrame(rows)
+            self._captured[chosen] = _Captured(bronze, touched_in(bronze), _descriptions(rows))
+        return self._captured[chosen]
+
+
+@dataclass(frozen=True, slots=True)
+class _Captured:
+    bronze: DataFrame
+    touched: list[Touched]
+    described: dict[int, RelationDescription]
+
+    def relations(self, touched: Touched) -> tuple[RelationDescription, ...]:
+        return tuple(self.described[version] for version in touched.versions)
 
 
 def decode(recording: Recording, told: Connector) -> pa.Table:

@@ -62,7 +62,9 @@ def parse_scenario(name: str, text: str) -> Scenario:
     title = " ".join(line.removeprefix("--").strip() for line in comments if not _DIRECTIVE.fullmatch(line))
     references = tuple(each.strip() for kind, value in directives if kind == "reference" for each in value.split(","))
     if not (title and references and separator and changes.strip()):
-        raise ValueError(f"{name}: a scenario has a title, a reference and a line '-- changes' with statements after it.")
+        raise ValueError(
+            f"{name}: a scenario has a title, a reference and a line '-- changes' with statements after it."
+        )
     common = dict(_property(value) for kind, value in directives if kind == "with")
     return Scenario(
         name=name,

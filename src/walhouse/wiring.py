@@ -44,6 +44,8 @@ def silver_settings(connector: Connector) -> SilverSettings:
         database=connector.database_dbname,
         placeholder=connector.unavailable_value_placeholder,
         types=type_modes(connector),
+        columns=connector.column_rules,
+        skip_unchanged=connector.skip_messages_without_change,
         version=__version__,
     )
 
@@ -66,6 +68,7 @@ def events_settings(connector: Connector) -> EventsSettings:
     return EventsSettings(
         topic_prefix=connector.topic_prefix,
         delimiter=connector.topic_delimiter,
+        columns=connector.column_rules,
         tombstones=connector.tombstones_on_delete,
         context_headers=connector.extended_headers_enabled,
         skipped_operations=frozenset(connector.skipped_operations),

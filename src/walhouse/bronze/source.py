@@ -64,7 +64,9 @@ class WalRangePlan:
                 lone_messages.update(_lone_messages(rows, window.end))
                 yield without_unwanted_messages(rows, self.messages)
         counts = {name: int(value) for name, value in asdict(decoder.finish()).items() if value is not None}
-        progress = replace(self.progress, counts=tuple(counts.items()), messages=tuple(sorted(lone_messages)), last=decoder.last)
+        progress = replace(
+            self.progress, counts=tuple(counts.items()), messages=tuple(sorted(lone_messages)), last=decoder.last
+        )
         yield progress_row(progress, captured_at)
 
     @property

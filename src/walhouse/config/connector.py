@@ -22,6 +22,7 @@ from pydantic import (
     field_validator,
 )
 
+from walhouse.config.columns import ColumnRules, KeyEntry, parse_keys
 from walhouse.config.connection import ConnectionSettings
 from walhouse.config.filters import NameFilter, TableFilter, split_list
 from walhouse.config.java_regex import PatternError, compile_pattern
@@ -149,6 +150,10 @@ class Connector(BaseModel):
     column_exclude_list: Patterns = ()
     message_prefix_include_list: Patterns = ()
     message_prefix_exclude_list: Patterns = ()
+    message_key_columns: Annotated[
+        tuple[KeyEntry, ...], BeforeValidator(lambda value: parse_keys(value) if isinstance(value, str) else value)
+    ] = ()
+    skip_messages_without_change: bool = False
     skipped_operations: Items = ("t",)
     tombstones_on_delete: bool = True
     extended_headers_enabled: bool = True
@@ -194,6 +199,11 @@ class Connector(BaseModel):
             tables=NameFilter(self.table_include_list, self.table_exclude_list),
             columns=NameFilter(self.column_include_list, self.column_exclude_list),
         )
+
+    @property
+    def column_rules(self) -> ColumnRules:
+        """Which columns events show, and which are their keys."""
+        return ColumnRules(NameFilter(self.column_include_list, self.column_exclude_list), self.message_key_columns)
 
     @property
     def message_filter(self) -> NameFilter:

@@ -6,6 +6,7 @@ whole or in part, changes nothing.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import Observation
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 from walhouse.changes.epoch import AppliedTable
 from walhouse.lakehouse.tables import current_version
 from walhouse.silver.envelope import envelope
+from walhouse.silver.keys import with_chosen_keys
 from walhouse.silver.messages import ensure_messages, message_events
 from walhouse.silver.table import ensure_table
 
@@ -33,6 +35,7 @@ def apply_silver(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch, set
     ``unavailable``: values that were not sent and stand as a placeholder or NULL, ``unconverted``: values kept as text
     because their type cannot hold them. Raises TypeConflictError.
     """
+    epoch = replace(epoch, relations=with_chosen_keys(epoch.relations, settings.columns))
     schema = ensure_table(spark, layout, epoch.table, epoch.relations, settings.types)
     target = layout.silver(epoch.table)
     facts = epoch.facts

@@ -42,7 +42,7 @@ def array(column: ColumnDescription, modes: TypeModes, rule: Rule) -> SilverType
         return None
 
     def convert(text: str) -> str:
-        tokens = f"regexp_extract_all({escaped('body')}, r'\"[^\"]*\"|[^,{{}}\"]+', 0)"
+        tokens = f'regexp_extract_all({escaped("body")}, r\'"[^"]*"|[^,{{}}"]+\', 0)'
         inner = unescaped("substring(token, 2, length(token) - 2)")
         value = f"CASE WHEN startswith(token, '\"') THEN {inner} WHEN token <> 'NULL' THEN token END"
         texts = f"transform({tokens}, token -> {value})"

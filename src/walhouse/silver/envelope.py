@@ -46,6 +46,8 @@ def envelope(epoch: TableEpoch, target: StructType, settings: SilverSettings) ->
         f"CASE WHEN NOT moved OR {_IS_DELETE} THEN {images.before(before)} END AS new_before",
         f"CASE WHEN NOT {_IS_DELETE} THEN {images.after(after)} END AS new_after",
     )
+    if settings.skip_unchanged:
+        built = built.where(f"NOT ({images.is_unchanged(epoch.table, 'new_before', 'new_after')})")
     new_key_header = f"map({string_literal(NEW_KEY)}, {images.key_json('after')})"
     old_key_header = f"map({string_literal(OLD_KEY)}, {images.key_json('before')})"
     return built.selectExpr(

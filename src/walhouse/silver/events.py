@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 from walhouse.lakehouse.tables import table_exists
 from walhouse.pgoutput.row import Op
 from walhouse.silver.columns import fields_of
-from walhouse.silver.keys import key_columns
+from walhouse.silver.keys import key_columns, with_chosen_keys
 from walhouse.silver.table import struct_of
 from walhouse.silver.texts import of_versions
 from walhouse.silver.topics import message_topic, table_topic
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from walhouse.lsn import Lsn
     from walhouse.names import TableName
     from walhouse.pgoutput.relation import RelationDescription
-    from walhouse.silver.settings import EventsSettings
+    from walhouse.silver.settings import ColumnChoice, EventsSettings
 
 _ENVELOPE: Final = ("source", "transaction", "op", "ts_ms", "ts_us", "ts_ns")
 _NULL: Final = "null"
@@ -94,7 +94,10 @@ def lines_of(
     tables: Mapping[TableName, Sequence[RelationDescription]],
 ) -> DataFrame | None:
     """The lines of these rows of silver, in order, in a column ``line``; None if there are no frames."""
-    parts = [_table_lines(rows, table, tables[table], settings) for table, rows in frames.items()]
+    parts = [
+        _table_lines(rows, table, with_chosen_keys(tables[table], settings.columns), settings)
+        for table, rows in frames.items()
+    ]
     if messages is not None:
         parts.append(_message_lines(messages, settings))
     if not parts:
@@ -117,7 +120,7 @@ def _table_lines(
     shown = rows.where(~F.col("op").isin(sorted(settings.skipped_operations)))
     is_delete = F.col("op") == Op.DELETE.value
     key = F.coalesce(_by_version(relations, lambda version: _key(version, fields)), F.lit(_NULL))
-    value = _by_version(relations, lambda version: _value(version, fields))
+    value = _by_version(relations, lambda version: _value(version, fields, settings.columns))
     line = _line(table_topic(table, settings), key, value, settings)
     tombstone = _line(table_topic(table, settings), key, F.lit(_NULL), settings)
     lines = (
@@ -148,8 +151,9 @@ def _by_version(relations: Sequence[RelationDescription], text: Callable[[Relati
     return value
 
 
-def _value(relation: RelationDescription, fields: Mapping[str, StructField]) -> Column:
-    images = [_named(image, relation.column_names, fields).alias(image) for image in ("before", "after")]
+def _value(relation: RelationDescription, fields: Mapping[str, StructField], columns: ColumnChoice) -> Column:
+    names = [name for name in relation.column_names if columns.shows(relation.name, name)]
+    images = [_named(image, names, fields).alias(image) for image in ("before", "after")]
     return F.to_json(F.struct(*images, *_ENVELOPE), _WITH_NULLS)
 
 

@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 _NUMBER: Final = r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?|NaN|-?Infinity"
 _POINT: Final = (
-    StructType()
-    .add("x", DoubleType())
-    .add("y", DoubleType())
-    .add("wkb", BinaryType())
-    .add("srid", IntegerType())
+    StructType().add("x", DoubleType()).add("y", DoubleType()).add("wkb", BinaryType()).add("srid", IntegerType())
 )
 _GEOMETRY: Final = StructType().add("wkb", BinaryType()).add("srid", IntegerType())
 _EMPTY: Final = "named_struct('wkb', X'010700000000000000', 'srid', CAST(NULL AS int))"

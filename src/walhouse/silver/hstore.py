@@ -76,7 +76,9 @@ def _spread_hash(text: str) -> str:
     unit = f"ascii(substring({text}, at, 1))"
     high, low = f"(55232L + shiftright({unit}, 10))", f"(56320L + ({unit} & 1023L))"
     units = f"CASE WHEN {unit} > 65535 THEN array({high}, {low}) ELSE array(bigint({unit})) END"
-    all_units = f"CASE WHEN {text} = '' THEN array() ELSE flatten(transform(sequence(1, length({text})), at -> {units})) END"
+    all_units = (
+        f"CASE WHEN {text} = '' THEN array() ELSE flatten(transform(sequence(1, length({text})), at -> {units})) END"
+    )
     hashed = f"aggregate(CAST({all_units} AS array<bigint>), 0L, (sum, u) -> (sum * 31 + u) & 4294967295L)"
     return let("h", hashed, "h ^ shiftright(h, 16)")
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql.types import MapType
+
 from walhouse.lakehouse.tables import sql_type
 from walhouse.names import quote, string_literal
-from walhouse.pgoutput.row import BeforeKind
+from walhouse.pgoutput.row import BeforeKind, Op
 from walhouse.silver.keys import versions_by_key
 from walhouse.silver.texts import is_lost, of_versions
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import DataType, StructType
 
+    from walhouse.names import TableName
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.silver.columns import SilverColumn
     from walhouse.silver.settings import SilverSettings
@@ -61,10 +64,24 @@ class Images:
         """The key as Debezium's JSON converter prints it, fields in the key's order; NULL where ``key`` is."""
 
         def json_of(names: Sequence[str]) -> str:
-            values = ((name, self._key_value(image, self._by_name[name], names)) for name in names if name in self._by_name)
+            values = (
+                (name, self._key_value(image, self._by_name[name], names)) for name in names if name in self._by_name
+            )
             return f"to_json({_named_struct(values)}, map('ignoreNullFields', 'false'))"
 
         return self._by_key(image, json_of, None)
+
+    def is_unchanged(self, table: TableName, before: str, after: str) -> str:
+        """True for an update whose whole old row is known and that changes no shown column. Never NULL."""
+        same = [
+            f"{column.before} <=> {column.after}"
+            if isinstance(column.type.spark, MapType)
+            else f"{before}.{quote(column.field)} <=> {after}.{quote(column.field)}"
+            for column in self._columns.values()
+            if self._settings.columns.shows(table, column.name)
+        ]
+        is_update = f"(event = '{Op.UPDATE.value}' AND coalesce(before_kind = '{BeforeKind.FULL.value}', false))"
+        return " AND ".join([is_update, *same])
 
     def unavailable(self) -> str:
         """Names of the columns whose value in ``after`` nobody has. Empty if there are none."""

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from walhouse.silver.modes import TypeModes
 
 _TIME: Final = r"[+-]?[0-9]+:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
-_INTERVAL: Final = (
-    rf"(?=.)(?:[+-]?[0-9]+ years? ?)?(?:[+-]?[0-9]+ mons? ?)?(?:[+-]?[0-9]+ days? ?)?(?:{_TIME})?"
-)
+_INTERVAL: Final = rf"(?=.)(?:[+-]?[0-9]+ years? ?)?(?:[+-]?[0-9]+ mons? ?)?(?:[+-]?[0-9]+ days? ?)?(?:{_TIME})?"
 _NATIVE: Final = StructType().add("months", IntegerType()).add("days", IntegerType()).add("microseconds", LongType())
 
 

@@ -6,16 +6,18 @@ Source: Debezium documentation, PostgreSQL connector, "Primary key updates" and 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from walhouse.pgoutput.row import BeforeKind, Op
 from walhouse.silver.texts import is_unchanged, of_versions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.silver.columns import SilverColumn
+    from walhouse.silver.settings import ColumnChoice
 
 NEW_KEY = "__debezium.newkey"
 """Header of the delete that a key change becomes: the key after it."""
@@ -35,6 +37,20 @@ def key_columns(relation: RelationDescription) -> tuple[str, ...]:
     if relation.primary_key is None and relation.replica_identity in {"d", "i"}:
         return relation.identity_columns
     return relation.unique_keys[0] if relation.unique_keys else ()
+
+
+def with_chosen_keys(
+    relations: Iterable[RelationDescription], columns: ColumnChoice
+) -> tuple[RelationDescription, ...]:
+    """The descriptions with the key that ``message.key.columns`` gives their table."""
+    return tuple(
+        relation if (key := columns.key_of(relation.name)) is None else _with_key(relation, key)
+        for relation in relations
+    )
+
+
+def _with_key(relation: RelationDescription, key: tuple[str, ...]) -> RelationDescription:
+    return replace(relation, primary_key=tuple(name for name in key if name in relation.column_names), unique_keys=())
 
 
 def key_names(relations: Sequence[RelationDescription]) -> tuple[str, ...]:

@@ -24,7 +24,6 @@ from walhouse.silver.silver_type import SilverType, when_like
 if TYPE_CHECKING:
     from walhouse.pgoutput.relation import ColumnDescription
     from walhouse.silver.modes import TypeModes
-    from walhouse.silver.settings import SilverSettings
 
 _INTEGER = "-?[0-9]+"
 _FLOAT = r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?|NaN|-?Infinity"

@@ -6,12 +6,41 @@ Invariant: a value here changes what an event says, never which events there are
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 import walhouse
 from walhouse.silver.modes import DEFAULTS, TypeModes
 
+if TYPE_CHECKING:
+    from walhouse.names import TableName
+
 UNAVAILABLE = "__debezium_unavailable_value"
 """Debezium's default for ``unavailable.value.placeholder``."""
+
+
+class ColumnChoice(Protocol):
+    """Which columns events show, and which are their keys."""
+
+    def shows(self, table: TableName, column: str) -> bool:
+        """True if ``before`` and ``after`` have the column."""
+        ...
+
+    def key_of(self, table: TableName) -> tuple[str, ...] | None:
+        """The columns chosen for the table's key, in their order; None for the table's own key."""
+        ...
+
+
+class AllColumns:
+    """Every column, and the tables' own keys."""
+
+    def shows(self, table: TableName, column: str) -> bool:
+        """Always."""
+        del table, column
+        return True
+
+    def key_of(self, table: TableName) -> tuple[str, ...] | None:
+        """Never another one."""
+        del table
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +51,9 @@ class SilverSettings:
     database: str
     placeholder: str = UNAVAILABLE
     types: TypeModes = DEFAULTS
+    columns: ColumnChoice = AllColumns()
+    skip_unchanged: bool = False
+    """``skip.messages.without.change``."""
     version: str = field(default=walhouse.__version__)
 
     @property
@@ -47,6 +79,7 @@ class EventsSettings:
 
     topic_prefix: str
     delimiter: str = "."
+    columns: ColumnChoice = AllColumns()
     tombstones: bool = True
     skipped_operations: frozenset[str] = frozenset({"t"})
     context_headers: bool = True

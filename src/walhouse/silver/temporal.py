@@ -80,9 +80,7 @@ def time(column: ColumnDescription, modes: TypeModes) -> SilverType:
 
     match modes.time:
         case TimeMode.ISOSTRING:
-            return _iso_text(
-                "io.debezium.time.IsoTime", _iso_time, "'00:00:00Z'"
-            )
+            return _iso_text("io.debezium.time.IsoTime", _iso_time, "'00:00:00Z'")
         case TimeMode.NATIVE:
             return _iso_text(None, lambda text: text, "'00:00:00'")
         case TimeMode.CONNECT:
