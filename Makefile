@@ -4,11 +4,13 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 READY := .venv/.ready
+# The whole suite runs in two processes, see tests/conftest.py.
+BESIDE := -n 2 --dist loadgroup
 PATHS := src tests fixtures demo benchmarks oracle
 # Where set-up found a Java runtime that is not the machine's default one.
 -include .venv/java.mk
 
-.PHONY: help setup demo demo-clean test lint format typecheck lock bench build notebooks
+.PHONY: help setup demo demo-clean test lint format typecheck lock bench oracle record build notebooks
 
 help:  ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +28,7 @@ demo-clean:  ## Stop the demo's server and remove everything the demo made
 	elif [ -e .walhouse/demo ]; then echo "Run 'make setup' first: it takes Python to stop the demo's server."; exit 1; fi
 
 test: $(READY)  ## Run the whole suite on a real PostgreSQL and real Spark; TESTS=... for a part of it
-	@$(BIN)/python -m pytest $(or $(TESTS),tests)
+	@$(BIN)/python -m pytest $(or $(TESTS),tests $(BESIDE))
 
 lint: $(READY)  ## Check style, form and types
 	@$(BIN)/ruff check $(PATHS)
@@ -45,6 +47,12 @@ lock:  ## Bring the locked packages up to date
 
 bench: $(READY)  ## Measure walhouse beside Debezium's engine; CHANGES=1000000 ROWS=1000000
 	@$(BIN)/python -m benchmarks --changes $(or $(CHANGES),1000000) --rows $(or $(ROWS),1000000)
+
+oracle: $(READY)  ## Compare walhouse with Debezium's engine, event by event; SCENARIOS=... for some of them
+	@$(BIN)/python -m oracle $(SCENARIOS)
+
+record: $(READY)  ## The same, and keep what was seen under fixtures/scenarios/recorded, for the tests
+	@$(BIN)/python -m oracle --record $(SCENARIOS)
 
 build: $(READY)  ## Build the wheel and the source distribution into dist/
 	@$(BIN)/uv build --no-build-isolation --python $(BIN)/python

@@ -1,4 +1,4 @@
-"""``python -m oracle``: compare walhouse with Debezium's engine; ``--record`` keeps what the server and Debezium said."""
+"""``python -m oracle``: compare walhouse with Debezium's engine; ``--record`` keeps what both sides are made of."""
 
 from __future__ import annotations
 

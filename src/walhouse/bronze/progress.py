@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 
 from walhouse.lsn import Lsn
 from walhouse.pgoutput.row import Kind
-from walhouse.pgoutput.transactions import LastCommit
+from walhouse.pgoutput.transactions import NOTHING_YET, LastCommit
 from walhouse.postgres.identity import SourceIdentity
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Progress:
     """LSNs of lone messages that are in bronze although they lie at or past ``captured_to``."""
     counts: tuple[tuple[str, int], ...] = ()
     """What the pass read: transactions, changes, bytes ..."""
-    last: LastCommit = LastCommit()
+    last: LastCommit = NOTHING_YET
     """What the stream said last before ``captured_to``: the next pass begins with it."""
 
     def to_json(self) -> str:

@@ -1,9 +1,9 @@
 """Which columns events show, and which are their keys: ``column.*.list`` and ``message.key.columns``.
 
-Invariant: these shape events only. What bronze holds is decided by ``walhouse.config.filters``, which keeps the columns
-of a key even where events do not show them.
-Source: Debezium 3.6, PostgreSQL connector, ``message.key.columns``: ``table:column,column;table:column``, the first entry
-whose pattern matches ``schema.table`` counts.
+Invariant: these shape events only. What bronze holds is decided by ``walhouse.config.filters``, which keeps the
+columns of a key even where events do not show them.
+Source: Debezium 3.6, PostgreSQL connector, ``message.key.columns``: ``table:column,column;table:column``, the first
+entry whose pattern matches ``schema.table`` counts.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from walhouse.config.filters import NameFilter
 from walhouse.config.java_regex import compile_pattern
 
 if TYPE_CHECKING:
+    from walhouse.config.filters import NameFilter
     from walhouse.names import TableName
 
 _ENTRY: Final = re.compile(r"\s*([^\s:]+):([^:\s]+)\s*")
@@ -34,7 +34,7 @@ class KeyEntry:
 class ColumnRules:
     """Both properties."""
 
-    shown: NameFilter = NameFilter()
+    shown: NameFilter
     keys: tuple[KeyEntry, ...] = ()
 
     def shows(self, table: TableName, column: str) -> bool:

@@ -16,6 +16,7 @@ from walhouse.pgoutput.changes import FULL, KEY, ChangeImages
 from walhouse.pgoutput.messages import DELETE, INSERT, MESSAGE, TRUNCATE, UPDATE, LogicalMessage
 from walhouse.pgoutput.row import MICROS, ROW, TEXTS, BeforeKind, Kind, Op
 from walhouse.pgoutput.rows import DESCRIPTION, NONE, Rows
+from walhouse.pgoutput.transactions import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,8 +77,8 @@ class Batch:
             "seq": pa.array(rows.seq),
             "lsn": _nullable(self.frames.lsn[rows.frame], rows.kind == DESCRIPTION),
             "xid": _nullable(self.transactions.xid[transaction], alone),
-            "commit_ts": _known(self.transactions.commit_ts[transaction]).view(MICROS),
-            "previous_end": _known(self.transactions.previous_end[rows.frame]),
+            "commit_ts": _known(self.transactions.commit_ts[transaction], NEVER).view(MICROS),
+            "previous_end": _known(self.transactions.previous_end[rows.frame], 0),
         }
 
     def _relation(self, rows: Rows) -> dict[str, pa.Array]:
@@ -124,9 +125,8 @@ def _nullable(values: Int64s, missing: Bools) -> pa.Array:
     return pa.array(values, mask=missing if missing.any() else None)
 
 
-def _known(values: Int64s) -> pa.Array:
-    """Null for 0, which stands for unknown."""
-    return _nullable(values, values == 0)
+def _known(values: Int64s, unknown: int) -> pa.Array:
+    return _nullable(values, values == unknown)
 
 
 def _coded(names: Mapping[int, str], codes: Int64s) -> pa.Array:

@@ -22,7 +22,7 @@ from walhouse.pgoutput.relations import RelationBook
 from walhouse.pgoutput.row import MESSAGE_SEQ
 from walhouse.pgoutput.rows import CHANGE, DESCRIPTION, LOGICAL_MESSAGE, NONE, Rows, merge
 from walhouse.pgoutput.selection import TableSelection
-from walhouse.pgoutput.transactions import LastCommit, OpenTransaction, Transactions, find_transactions
+from walhouse.pgoutput.transactions import NOTHING_YET, LastCommit, OpenTransaction, Transactions, find_transactions
 from walhouse.pgoutput.wire import Bools, Int64s, Octets, read_uint32
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class DecoderPlan:
     known_versions: frozenset[int]
     """Relation versions that bronze describes already."""
     seen_messages: frozenset[int]
-    last: LastCommit = LastCommit()
+    last: LastCommit = NOTHING_YET
     """What the stream said last before the window."""
 
 

@@ -25,13 +25,20 @@ POSTGRES_EPOCH: Final = 946_684_800_000_000
 """2000-01-01 UTC in microseconds since the Unix epoch."""
 
 
+NEVER: Final = -(2**63)
+"""A commit time that is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class LastCommit:
     """What the stream said last before a place: where a commit (or a message without one) ended, and the time of the
-    last transaction, in microseconds since the Unix epoch. 0: nothing yet."""
+    last transaction, in microseconds since the Unix epoch. 0 and NEVER: nothing yet."""
 
     end: int = 0
-    commit_ts: int = 0
+    commit_ts: int = NEVER
+
+
+NOTHING_YET: Final = LastCommit()
 
 
 @dataclass(frozen=True, slots=True)

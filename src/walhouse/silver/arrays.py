@@ -1,8 +1,8 @@
 """Arrays: an element's rule, for each element of the text.
 
-Invariant: only arrays of one dimension convert. Of deeper ones Debezium keeps the number of elements and makes each NULL
-(of texts it makes the names of Java objects, and this makes NULL); the whole text stands in ``unconverted``. Lower bounds
-are lost, as they are in Debezium.
+Invariant: only arrays of one dimension convert. Of deeper ones Debezium keeps the number of elements and makes each
+NULL (of texts it makes the names of Java objects, and this makes NULL); bronze and gold have the whole text. Lower
+bounds are lost, as they are in Debezium.
 Source: Debezium documentation, PostgreSQL connector, "Basic types"; PostgreSQL documentation, "Array Input and Output".
 """
 

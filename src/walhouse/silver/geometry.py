@@ -36,7 +36,8 @@ def point(_: ColumnDescription, __: TypeModes) -> SilverType:
         value = f"named_struct('x', {x}, 'y', {y}, 'wkb', {wkb}, 'srid', CAST(NULL AS int))"
         return when_like(text, f"[(](?:{_NUMBER}),(?:{_NUMBER})[)]", value)
 
-    zero = "named_struct('x', 0D, 'y', 0D, 'wkb', X'010100000000000000000000000000000000000000', 'srid', CAST(NULL AS int))"
+    origin = f"X'0101{'0' * 38}'"
+    zero = f"named_struct('x', 0D, 'y', 0D, 'wkb', {origin}, 'srid', CAST(NULL AS int))"
     return SilverType(
         _POINT, "struct", convert, zero, semantic="io.debezium.data.geometry.Point", version=1, toastable=False
     )
@@ -53,8 +54,7 @@ def geography(_: ColumnDescription, __: TypeModes) -> SilverType:
 
 
 def unknown_shape(column: ColumnDescription, modes: TypeModes) -> SilverType:
-    """box, circle, line, lseg, path, polygon: unknown to Debezium 3.6, which shows the JDBC driver's text, all numbers of
-    which are doubles as Java prints them."""
+    """box, circle, line, lseg, path, polygon: Debezium 3.6 shows the JDBC driver's text, whose numbers are Java's."""
     scalar = text_as_bytes(column, modes)
 
     def convert(text: str) -> str:

@@ -53,8 +53,9 @@ def ensure_messages(spark: SparkSession, layout: LakeLayout, mode: BinaryMode) -
 def message_events(messages: DataFrame, settings: SilverSettings) -> DataFrame:
     """The events of bronze's rows of kind message."""
     in_transaction = messages.selectExpr("* EXCEPT (xid)", "CASE WHEN message.transactional THEN xid END AS xid")
+    content = in_mode("message.content", settings.types.binary)
     return in_transaction.selectExpr(
-        f"named_struct('prefix', message.prefix, 'content', {in_mode('message.content', settings.types.binary)}) AS message",
+        f"named_struct('prefix', message.prefix, 'content', {content}) AS message",
         f"{source(settings, NO_TABLE)} AS source",
         "op",
         *CAPTURE_TIMES,

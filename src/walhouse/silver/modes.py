@@ -1,8 +1,8 @@
 """Debezium's handling modes: the part of the configuration that decides which type a column becomes.
 
 Invariant: a rule looks at the column and at these modes, and at nothing else.
-Source: Debezium documentation, PostgreSQL connector, "Data type mappings". ``native`` is walhouse's own addition: Spark's
-types, for people who query silver directly; Debezium has no such mode.
+Source: Debezium documentation, PostgreSQL connector, "Data type mappings". ``native`` is walhouse's own addition:
+Spark's types, for people who query silver directly; Debezium has no such mode.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Invariant: a value here changes what an event says, never which events there are
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import walhouse
 from walhouse.silver.modes import DEFAULTS, TypeModes
@@ -41,6 +41,10 @@ class AllColumns:
     def key_of(self, table: TableName) -> tuple[str, ...] | None:
         """Never another one."""
         del table
+        return None
+
+
+ALL_COLUMNS: Final = AllColumns()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class SilverSettings:
     database: str
     placeholder: str = UNAVAILABLE
     types: TypeModes = DEFAULTS
-    columns: ColumnChoice = AllColumns()
+    columns: ColumnChoice = ALL_COLUMNS
     skip_unchanged: bool = False
     """``skip.messages.without.change``."""
     version: str = field(default=walhouse.__version__)
@@ -79,7 +83,7 @@ class EventsSettings:
 
     topic_prefix: str
     delimiter: str = "."
-    columns: ColumnChoice = AllColumns()
+    columns: ColumnChoice = ALL_COLUMNS
     tombstones: bool = True
     skipped_operations: frozenset[str] = frozenset({"t"})
     context_headers: bool = True

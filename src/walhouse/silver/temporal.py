@@ -233,8 +233,10 @@ def _days(text: str) -> str:
 
 
 def _far_timestamp(text: str, decimals: int) -> str:
-    """NULL in milliseconds and nanoseconds where 64 bits are too few. In microseconds, which is so from January 294247 on
-    (never before Christ), what Java's arithmetic gives Debezium: the seconds stop at the limit, the fraction wraps around.
+    """NULL in milliseconds and nanoseconds where 64 bits are too few.
+
+    In microseconds, which is so from January 294247 on (never before Christ), what Java's arithmetic gives Debezium:
+    the seconds stop at the limit, the fraction wraps around.
     """
     of_day = _since_midnight(f"split_part({text}, ' ', 2)", decimals)
     exact = f"try_add(try_multiply({_days(text)}, {86400 * 10**decimals}L), {of_day})"

@@ -30,7 +30,7 @@ def halfvec(_: ColumnDescription, __: TypeModes) -> SilverType:
 
 
 def sparsevec(_: ColumnDescription, __: TypeModes) -> SilverType:
-    """The number of dimensions, and the values that are not zero by their place, from 1. Both have 16 bits in Debezium."""
+    """The number of dimensions, and the values that are not zero by place, from 1. Both have 16 bits in Debezium."""
 
     def convert(text: str) -> str:
         places = rf"transform(regexp_extract_all({text}, r'([0-9]+):', 1), place -> try_cast(place AS smallint))"
