@@ -4,8 +4,8 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 READY := .venv/.ready
-# The whole suite runs in two processes, see tests/conftest.py.
-BESIDE := -n 2 --dist loadgroup
+# The whole suite runs in two processes, a file at a time: many tests wait for processes of their own.
+BESIDE := -n 2 --dist loadfile
 PATHS := src tests fixtures demo benchmarks oracle
 # Where set-up found a Java runtime that is not the machine's default one.
 -include .venv/java.mk
@@ -48,8 +48,8 @@ lock:  ## Bring the locked packages up to date
 bench: $(READY)  ## Measure walhouse beside Debezium's engine; CHANGES=1000000 ROWS=1000000
 	@$(BIN)/python -m benchmarks --changes $(or $(CHANGES),1000000) --rows $(or $(ROWS),1000000)
 
-oracle: $(READY)  ## Compare walhouse with Debezium's engine, event by event; SCENARIOS=... for some of them
-	@$(BIN)/python -m oracle $(SCENARIOS)
+oracle: $(READY)  ## Compare with Debezium's engine, event by event; SCENARIOS=... or SEED=1 CASES=100 (random)
+	@$(BIN)/python -m oracle $(SCENARIOS) $(if $(CASES),--cases $(CASES) --seed $(or $(SEED),1))
 
 record: $(READY)  ## The same, and keep what was seen under fixtures/scenarios/recorded, for the tests
 	@$(BIN)/python -m oracle --record $(SCENARIOS)

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from fixtures.server import EmbeddedServer
 from oracle.compare import differences
 from oracle.debezium import Tap
+from oracle.random_case import as_text, random_scenario, shrink
 from oracle.record import record
 from oracle.replay import replay
 from oracle.scenario import Scenario, scenarios
@@ -27,9 +28,12 @@ FOLDER = Path(__file__).resolve().parent.parent / ".walhouse" / "oracle"
 
 
 def main() -> int:
-    """The number of variants that differ, at most 1."""
+    """0 if nothing differs, 1 if something does, 2 if there is nothing to compare."""
     arguments = _arguments()
-    chosen = [each for each in scenarios() if not arguments.names or each.name in arguments.names]
+    if arguments.cases:
+        chosen = [random_scenario(arguments.seed + number) for number in range(arguments.cases)]
+    else:
+        chosen = [each for each in scenarios() if not arguments.names or each.name in arguments.names]
     if not chosen:
         print("No scenario has one of these names.")
         return 2
@@ -37,7 +41,11 @@ def main() -> int:
     failed = 0
     with EmbeddedServer.start(FOLDER / "server") as server, Tap.start(FOLDER) as tap:
         for scenario in chosen:
-            failed += _compare(spark, server.dsn(), tap, scenario, keep=arguments.record)
+            differs = _compare(spark, server.dsn(), tap, scenario, keep=arguments.record)
+            failed += differs
+            if differs and arguments.cases:
+                shrunk = shrink(scenario, lambda each: bool(_compare(spark, server.dsn(), tap, each, keep=False)))
+                print(f"The shortest that differs:\n\n{as_text(shrunk)}", flush=True)
     print(f"{failed} of {sum(len(each.variants) for each in chosen)} variants of {len(chosen)} scenarios differ.")
     return min(failed, 1)
 
@@ -68,6 +76,8 @@ def _compare(spark: SparkSession, dsn: str, tap: Tap, scenario: Scenario, *, kee
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m oracle", description=__doc__)
     parser.add_argument("names", nargs="*", help="scenarios; all if none is named")
+    parser.add_argument("--cases", type=int, default=0, help="so many random scenarios instead")
+    parser.add_argument("--seed", type=int, default=1, help="of the first random scenario")
     parser.add_argument("--record", action="store_true", help="write the recordings under fixtures/scenarios/recorded")
     return parser.parse_args()
 

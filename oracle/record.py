@@ -7,7 +7,7 @@ between, so that all of them see the same transactions.
 from __future__ import annotations
 
 import re
-from functools import partial
+import time
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -23,7 +23,6 @@ from walhouse.lsn import Lsn
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.connection import connect
 from walhouse.postgres.peek import peek_blocks
-from walhouse.postgres.slot import when_free
 from walhouse.postgres.wal import flushed_lsn
 
 if TYPE_CHECKING:
@@ -49,8 +48,22 @@ def _drop(admin: psycopg.Connection[Any], database: str) -> None:
     """The database, its slots, and whoever reads them."""
     admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [database])
     for (slot,) in admin.execute("SELECT slot_name FROM pg_replication_slots WHERE database = %s", [database]):
-        when_free(partial(admin.execute, "SELECT pg_drop_replication_slot(%s)", [slot]))
+        _drop_slot(admin, slot)
     admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database)))
+
+
+def _drop_slot(admin: psycopg.Connection[Any], slot: str) -> None:
+    """A reader that was ended needs a moment to let go."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            admin.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+        except psycopg.errors.ObjectInUse:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return
 
 
 class _Run:

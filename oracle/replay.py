@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from oracle.debezium import END, PREFIX
+from walhouse.bronze.masking import MaskBook
 from walhouse.bronze.source import without_unwanted_messages
 from walhouse.changes.epoch import EpochRange, TableEpoch
 from walhouse.changes.resolve import resolve
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from oracle.recording import Recording
     from walhouse.changes.touched import Touched
     from walhouse.config.filters import NameFilter, TableFilter
+    from walhouse.config.masks import MaskRule
     from walhouse.names import TableName
 
 _EPOCH: Final = EpochRange(number=1, after_pass=0, to_pass=1, to_lsn=Lsn(1 << 62))
@@ -67,7 +69,7 @@ class Replay:
     def __init__(self, spark: SparkSession, recording: Recording) -> None:
         self._spark = spark
         self._recording = recording
-        self._captured: dict[tuple[TableFilter, NameFilter], _Captured] = {}
+        self._captured: dict[tuple[TableFilter, NameFilter, tuple[MaskRule, ...]], _Captured] = {}
 
     def lines(self, properties: Mapping[str, str]) -> list[str]:
         """The lines under these properties."""
@@ -88,7 +90,7 @@ class Replay:
         return [] if lines is None else [row[0] for row in lines.toLocalIterator()]
 
     def _capture(self, told: Connector) -> _Captured:
-        chosen = told.table_filter, told.message_filter
+        chosen = told.table_filter, told.message_filter, told.column_masks
         if chosen not in self._captured:
             rows = decode(self._recording, told)
             bronze = self._spark.createDataFrame(rows)
@@ -118,8 +120,9 @@ def decode(recording: Recording, told: Connector) -> pa.Table:
         seen_messages=frozenset(),
     )
     decoder = Decoder(plan, told.table_filter)
+    masks = MaskBook(told.column_masks)
     batches = [
-        without_unwanted_messages(batch, told.message_filter)
+        masks.masked(without_unwanted_messages(batch, told.message_filter), decoder.relations)
         for batch in decoder.decode(frames_from_copy(list(recording.frames)))
     ]
     decoder.finish()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,22 +12,11 @@ from walhouse.lakehouse.session import SMALL_TABLES, local_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
 pytest_plugins = ["tests.fixtures_server", "tests.fixtures_house"]
-
-TESTS = Path(__file__).parent
-BESIDE = {"bundle", "cli", "config", "docs", "e2e"}
-"""Folders whose tests mostly wait for processes of their own. The whole suite runs them beside all others: two worker
-processes, each with one Spark session that has seen its kind of query before."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        folder = item.path.relative_to(TESTS).parts[0]
-        item.add_marker(pytest.mark.xdist_group("beside" if folder in BESIDE else "main"))
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,7 @@ def capture_settings(configuration: Configuration) -> CaptureSettings:
         via_partition_root=connector.publish_via_partition_root,
         selection=connector.table_filter,
         messages=connector.message_filter,
+        masks=connector.column_masks,
         snapshot_mode=connector.snapshot_mode,
         max_pass_bytes=lake.max_pass_bytes,
         snapshot_chunk_pages=lake.snapshot_chunk_pages,

@@ -100,7 +100,7 @@ def test_a_list_may_be_debeziums_text_or_yamls_list(tmp_path: Path) -> None:
         ("table.include.list: 'a,[b'", "connector.table.include.list (line 3): the pattern '[b': '[' at char"),
         ("decimal.handling.mode: exact", "connector.decimal.handling.mode (line 3): should be 'precise', 'double'"),
         ("provide.transaction.metadata: true", "(line 3): only its default is taken (false): not"),
-        ("column.mask.with.5.chars: a.b.c", "connector.column.mask.with.5.chars (line 3): not yet; refused, because"),
+        ("column.mask.hash.x.with.salt.y: a.b.c", "'x' is no digest"),
         ("table.whitelist: a", "connector.table.whitelist (line 3): is called table.include.list"),
         ("database.hostname: other", "connector.database.hostname (line 5): given twice, first in line 3"),
         ("database.hostname: {x: y}", "connector.database.hostname.x (line 3): unknown property"),

@@ -4,13 +4,22 @@ import pytest
 from pydantic_core import PydanticUndefined
 
 from walhouse.config.connector import Connector, debezium_name
+from walhouse.config.masks import is_mask
 from walhouse.config.properties import TABLE, Property, State, find
 
-FIELDS = {debezium_name(name): field for name, field in Connector.model_fields.items()}
+GATHERED = "column.masks"
+"""The field for all properties whose names say what they ask for."""
+
+FIELDS = {
+    debezium_name(name): field for name, field in Connector.model_fields.items() if debezium_name(name) != GATHERED
+}
+USED = [record for record in TABLE if record.state is State.USED]
 
 
 def test_the_properties_that_are_used_are_exactly_the_models_fields() -> None:
-    assert {record.name for record in TABLE if record.state is State.USED} == set(FIELDS)
+    gathered = {record.name for record in USED if record.is_pattern}
+    assert {record.name for record in USED} == set(FIELDS) | gathered
+    assert all(is_mask(name.replace("<length>", "5").replace("*", "v2.MD5.with.salt.x")) for name in gathered)
 
 
 def test_no_property_is_listed_twice() -> None:
@@ -18,7 +27,7 @@ def test_no_property_is_listed_twice() -> None:
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("record", [record for record in TABLE if record.state is State.USED], ids=lambda r: r.name)
+@pytest.mark.parametrize("record", [record for record in USED if not record.is_pattern], ids=lambda r: r.name)
 def test_a_fields_default_is_the_tables(record: Property) -> None:
     default = FIELDS[record.name].default
     if default is PydanticUndefined or default in (None, (), ""):

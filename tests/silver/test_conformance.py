@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,6 +70,18 @@ def test_every_named_test_exists() -> None:
         if not (ROOT / "tests" / file).is_file() or name not in names_in(ROOT / "tests" / file):
             missing.append(test)
     assert missing == []
+
+
+def test_every_scenario_that_is_named_exists() -> None:
+    named = {
+        name.strip()
+        for line in table()
+        for found in re.findall(r"scenarios? ([a-z_]+(?:, [a-z_]+)*)", line.guard)
+        for name in found.split(",")
+    }
+    recorded = {path.stem for path in (ROOT / "fixtures" / "scenarios").glob("*.sql")}
+    assert named
+    assert named <= recorded
 
 
 def test_the_count_at_the_top_is_the_tables() -> None:

@@ -123,6 +123,7 @@ class Capture:
             ),
             selection=self._settings.selection,
             messages=self._settings.messages,
+            masks=self._settings.masks,
             announced=announced,
             progress=upcoming,
         )

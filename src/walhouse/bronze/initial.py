@@ -143,6 +143,7 @@ class InitialPass:
             captured_at=time.time_ns() // 1000,
             progress=progress,
             lock_holder=locks,
+            masks=self._settings.masks,
         )
 
     def _append(self, plan: SnapshotPlan, progress: Progress) -> Progress:

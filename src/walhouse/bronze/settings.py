@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from walhouse.config.connection import ConnectionSettings
     from walhouse.config.connector import AutocreateMode, SnapshotMode
     from walhouse.config.filters import NameFilter, TableFilter
+    from walhouse.config.masks import MaskRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class CaptureSettings:
     selection: TableFilter
     messages: NameFilter
     """Which prefixes of logical messages are captured."""
+    masks: tuple[MaskRule, ...]
+    """Columns whose values are hidden before they land."""
     snapshot_mode: SnapshotMode
     max_pass_bytes: int
     """Bytes of WAL that one pass reads at most."""

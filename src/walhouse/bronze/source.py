@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from walhouse.bronze.failure import in_task
+from walhouse.bronze.masking import MaskBook
 from walhouse.bronze.rows import progress_row, relation_rows, snapshot_rows
 from walhouse.bronze.table import COLUMNS
 from walhouse.pgoutput.copy_text import texts_of_copy
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from walhouse.bronze.progress import Progress
     from walhouse.config.connection import ConnectionSettings
     from walhouse.config.filters import NameFilter
+    from walhouse.config.masks import MaskRule
     from walhouse.lsn import Lsn
     from walhouse.pgoutput.relation import RelationDescription
 
@@ -47,6 +49,7 @@ class WalRangePlan:
     decoder: DecoderPlan
     selection: TableSelection
     messages: NameFilter
+    masks: tuple[MaskRule, ...]
     announced: tuple[RelationDescription, ...]
     """Descriptions that the catalog has and bronze lacks: a new column shows here before any change has it."""
     progress: Progress
@@ -58,11 +61,12 @@ class WalRangePlan:
         if self.announced:
             yield relation_rows(self.announced, self.progress.pass_number, window.end, captured_at)
         decoder = Decoder(self.decoder, self.selection)
+        masks = MaskBook(self.masks)
         lone_messages = {lsn for lsn in self.decoder.seen_messages if lsn >= window.end}
         for blocks in peek_blocks(self.settings, self.slot, self.publication, window.end):
             for rows in decoder.decode(frames_from_copy(blocks)):
                 lone_messages.update(_lone_messages(rows, window.end))
-                yield without_unwanted_messages(rows, self.messages)
+                yield masks.masked(without_unwanted_messages(rows, self.messages), decoder.relations)
         counts = {name: int(value) for name, value in asdict(decoder.finish()).items() if value is not None}
         progress = replace(
             self.progress, counts=tuple(counts.items()), messages=tuple(sorted(lone_messages)), last=decoder.last
@@ -92,6 +96,7 @@ class SnapshotPlan:
     progress: Progress | None
     lock_holder: LockHolder | None = None
     """Who keeps the tables from being rewritten until they are read."""
+    masks: tuple[MaskRule, ...] = ()
     expressions: tuple[str, ...] | None = None
     """SQL for each column in place of the column itself (a proof asks for a float's bits)."""
 
@@ -113,6 +118,7 @@ class SnapshotPlan:
     def _chunk(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         relation = next(each for each in self.relations if each.name == chunk.table)
         rows = 0
+        masks = MaskBook(self.masks)
         for blocks in chunk_blocks(
             self.settings,
             self.exported,
@@ -122,7 +128,7 @@ class SnapshotPlan:
             lock_holder=self.lock_holder,
         ):
             values = texts_of_copy(blocks, len(relation.columns))
-            yield snapshot_rows(
+            rows_of_chunk = snapshot_rows(
                 values,
                 relation,
                 pass_number=self.pass_number,
@@ -133,6 +139,7 @@ class SnapshotPlan:
                 at=self.at,
                 captured_at=self.captured_at,
             )
+            yield masks.masked(rows_of_chunk, {relation.version: relation})
             rows += len(values)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -20,12 +20,14 @@ from pydantic import (
     StringConstraints,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 
 from walhouse.config.columns import ColumnRules, KeyEntry, parse_keys
 from walhouse.config.connection import ConnectionSettings
 from walhouse.config.filters import NameFilter, TableFilter, split_list
 from walhouse.config.java_regex import PatternError, compile_pattern
+from walhouse.config.masks import MaskRule, is_mask, parse_masks
 from walhouse.config.secrets import Secret, SecretReference, parse_secret, resolve_secret
 
 
@@ -79,6 +81,10 @@ def _patterns(value: object) -> object:
         except PatternError as error:
             raise ValueError(f"the pattern {pattern!r}: {error}") from None
     return tuple(patterns)
+
+
+def _masks(value: object) -> object:
+    return parse_masks(value) if isinstance(value, dict) else value
 
 
 def _snapshot_mode(value: object) -> object:
@@ -148,6 +154,8 @@ class Connector(BaseModel):
     table_exclude_list: Patterns = ()
     column_include_list: Patterns = ()
     column_exclude_list: Patterns = ()
+    column_masks: Annotated[tuple[MaskRule, ...], BeforeValidator(_masks)] = ()
+    """All ``column.mask…`` and ``column.truncate…`` properties, whose names hold what they ask for."""
     message_prefix_include_list: Patterns = ()
     message_prefix_exclude_list: Patterns = ()
     message_key_columns: Annotated[
@@ -173,6 +181,16 @@ class Connector(BaseModel):
     hstore_handling_mode: Literal["json", "map", "native"] = "json"
     money_fraction_digits: Annotated[int, Field(ge=0, le=9)] = 2
     include_unknown_datatypes: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_masks(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        masks = {name: value for name, value in data.items() if is_mask(name)}
+        return {name: value for name, value in data.items() if name not in masks} | (
+            {"column.masks": masks} if masks else {}
+        )
 
     @field_validator("skipped_operations")
     @classmethod

@@ -50,7 +50,6 @@ _JVM: Final = "the JVM's; there is no JVM connector here"
 _CLASS: Final = "names a Java class, which cannot be loaded here"
 _QUEUE: Final = "sizes Debezium's in-memory queue; a pass streams its range, see lake.max_pass_bytes"
 _LATER: Final = "not yet"
-_MASK: Final = "not yet; refused, because a value that is to be masked must not land unmasked"
 
 TABLE: Final[tuple[Property, ...]] = (
     # Connection
@@ -141,9 +140,9 @@ TABLE: Final[tuple[Property, ...]] = (
     Property("message.prefix.include.list", "regexes", None, USED, "match a logical message's prefix; excludes message.prefix.exclude.list"),
     Property("message.prefix.exclude.list", "regexes", None, USED, ""),
     Property("message.key.columns", "text", None, USED, "table:column,column;table:column; the first entry whose pattern matches the table"),
-    Property("column.mask.with.<length>.chars", "regexes", None, REFUSED, _MASK),
-    Property("column.mask.hash.*", "regexes", None, REFUSED, _MASK),
-    Property("column.truncate.to.<length>.chars", "regexes", None, REFUSED, _MASK),
+    Property("column.mask.with.<length>.chars", "regexes", None, USED, "texts become asterisks before they land; NULL, too. Not in keys"),
+    Property("column.mask.hash.*", "regexes", None, USED, "hash.[v2.]ALGORITHM.with.salt.SALT: texts become their digest before they land. Not in keys"),
+    Property("column.truncate.to.<length>.chars", "regexes", None, USED, "texts are cut before they land. Not in keys"),
     Property("column.propagate.source.type", "regexes", None, WARNED, "the source's type of every column is in bronze's relation rows"),
     Property("datatype.propagate.source.type", "regexes", None, WARNED, "the source's type of every column is in bronze's relation rows"),
     # Shape of events

@@ -139,6 +139,12 @@ class Decoder:
         return self._counts
 
     @property
+    def relations(self) -> dict[int, RelationDescription]:
+        """Descriptions of the captured tables so far, by version."""
+        found = self._book.relations.descriptions
+        return {relation.version: relation for relation in found if relation is not None}
+
+    @property
     def last(self) -> LastCommit:
         """What the stream said last so far."""
         return self._last

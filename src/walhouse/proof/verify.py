@@ -165,6 +165,7 @@ class Verification:
             captured_at=time.time_ns() // 1000,
             progress=None,
             lock_holder=locks,
+            masks=self._settings.masks,  # the source as it may be seen: gold has nothing else
             expressions=tuple(source_expressions(relation)),
         )
         source = load(self._spark, plan).selectExpr("after AS values")

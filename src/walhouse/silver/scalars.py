@@ -98,9 +98,14 @@ def short_string(_: ColumnDescription, __: TypeModes) -> SilverType:
     return _text(toastable=False)
 
 
-def name(_: ColumnDescription, __: TypeModes) -> SilverType:
-    """NULL: Debezium's field is there, but it has no conversion of its values."""
-    return SilverType(StringType(), "string", lambda _: "CAST(NULL AS string)", "''", toastable=False)
+def name(column: ColumnDescription, modes: TypeModes) -> SilverType:
+    """The text with ``include.unknown.datatypes``; else Debezium's field is there, but none of its values."""
+    if modes.unknown:
+        return _text(toastable=False)
+    absent = "CAST(NULL AS string)" if column.nullable is not False else "''"
+    return SilverType(
+        StringType(), "string", lambda text: f"CASE WHEN {text} IS NOT NULL THEN {absent} END", "''", toastable=False
+    )
 
 
 def uuid(_: ColumnDescription, __: TypeModes) -> SilverType:

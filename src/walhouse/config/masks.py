@@ -1,0 +1,95 @@
+"""Columns whose values are hidden: ``column.mask…`` and ``column.truncate…``.
+
+Invariant: a rule that cannot be understood is an error, never no rule: its column would land unhidden.
+Source: Debezium 3.6, PostgreSQL connector, "Connector properties"; of several rules for one column the first counts, in
+the order truncate, mask, hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from walhouse.config.filters import split_list
+from walhouse.config.java_regex import PatternError, compile_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_TRUNCATE: Final = re.compile(r"column\.truncate\.to\.(\d+)\.chars")
+_MASK: Final = re.compile(r"column\.mask\.with\.(\d+)\.chars")
+_HASH: Final = re.compile(r"column\.mask\.hash\.(v2\.)?([^.]+)\.with\.salt\.(.+)")
+
+DIGESTS: Final[Mapping[str, str]] = {
+    "MD5": "md5",
+    "SHA-1": "sha1",
+    "SHA-224": "sha224",
+    "SHA-256": "sha256",
+    "SHA-384": "sha384",
+    "SHA-512": "sha512",
+    "SHA3-224": "sha3_224",
+    "SHA3-256": "sha3_256",
+    "SHA3-384": "sha3_384",
+    "SHA3-512": "sha3_512",
+}
+"""Java's names of message digests, and Python's."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskRule:
+    """One property. ``length``: of truncate and mask; the others are a hash's. The salt is not shown."""
+
+    patterns: tuple[str, ...]
+    kind: str
+    """``truncate``, ``mask`` or ``hash``."""
+    length: int = 0
+    digest: str = ""
+    salt: bytes = b""
+    of_java_object: bool = False
+    """The first version of Debezium's hash: over the serialised java.lang.String."""
+
+    def __repr__(self) -> str:
+        return f"MaskRule({self.kind}, {self.patterns})"
+
+    def matches(self, name: str) -> bool:
+        """True for a column ``schema.table.column`` of the rule."""
+        return any(compile_pattern(pattern).fullmatch(name) for pattern in self.patterns)
+
+
+def is_mask(name: str) -> bool:
+    """True for the name of a property of these kinds."""
+    return any(pattern.fullmatch(name) for pattern in (_TRUNCATE, _MASK, _HASH))
+
+
+def parse_masks(properties: Mapping[str, Any]) -> tuple[MaskRule, ...]:
+    """The rules of these properties, in the order in which they count. Raises ValueError that names the property."""
+    rules = [_parse(name, value) for name, value in properties.items()]
+    return tuple(sorted(rules, key=lambda rule: ("truncate", "mask", "hash").index(rule.kind)))
+
+
+def _parse(name: str, value: object) -> MaskRule:
+    patterns = split_list(value) if isinstance(value, str) else tuple(map(str, value))  # type: ignore[call-overload]  # a YAML list
+    for pattern in patterns:
+        try:
+            compile_pattern(pattern)
+        except PatternError as error:
+            raise ValueError(f"{name}: the pattern {pattern!r}: {error}") from None
+    if found := _TRUNCATE.fullmatch(name):
+        if int(found[1]) == 0:
+            raise ValueError(f"{name}: the length is to be above 0")
+        return MaskRule(patterns, "truncate", int(found[1]))
+    if found := _MASK.fullmatch(name):
+        return MaskRule(patterns, "mask", int(found[1]))
+    found = _HASH.fullmatch(name)
+    assert found is not None
+    if found[2] not in DIGESTS:
+        raise ValueError(f"column.mask.hash: {found[2]!r} is no digest: expected one of {', '.join(DIGESTS)}")
+    hashlib.new(DIGESTS[found[2]])
+    return MaskRule(patterns, "hash", digest=DIGESTS[found[2]], salt=found[3].encode(), of_java_object=found[1] is None)
+
+
+def first_matching(rules: Iterable[MaskRule], name: str) -> MaskRule | None:
+    """The rule that counts for a column ``schema.table.column``."""
+    return next((rule for rule in rules if rule.matches(name)), None)
