@@ -74,7 +74,7 @@ class Bench:
     def __init__(self, folder: Path, server: EmbeddedServer, measurement: Measurement, say: Say) -> None:
         self._server = server
         self._say = say
-        self._engine = DebeziumEngine.start(folder)
+        self._engine = DebeziumEngine.open(folder)
         self._lake = LakeProcess.start(folder)
         self._result = measurement
 

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 
 from fixtures.server import EmbeddedServer
 from oracle.compare import differences
-from oracle.debezium import Tap
+from oracle.debezium import start_tap
 from oracle.random_case import as_text, random_scenario, shrink
 from oracle.record import record
 from oracle.replay import replay
@@ -23,6 +23,8 @@ from walhouse.lakehouse.session import SMALL_TABLES, local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from fixtures.debezium import EngineProcess
 
 FOLDER = Path(__file__).resolve().parent.parent / ".walhouse" / "oracle"
 
@@ -39,7 +41,7 @@ def main() -> int:
         return 2
     spark = local_session(memory="2g", settings=SMALL_TABLES)
     failed = 0
-    with EmbeddedServer.start(FOLDER / "server") as server, Tap.start(FOLDER) as tap:
+    with EmbeddedServer.start(FOLDER / "server") as server, start_tap(FOLDER) as tap:
         for scenario in chosen:
             differs = _compare(spark, server.dsn(), tap, scenario, keep=arguments.record)
             failed += differs
@@ -50,7 +52,7 @@ def main() -> int:
     return min(failed, 1)
 
 
-def _compare(spark: SparkSession, dsn: str, tap: Tap, scenario: Scenario, *, keep: bool) -> int:
+def _compare(spark: SparkSession, dsn: str, tap: EngineProcess, scenario: Scenario, *, keep: bool) -> int:
     begun = time.monotonic()
     try:
         recording = record(dsn, tap, scenario)

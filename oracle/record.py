@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from oracle.debezium import END
+from oracle.debezium import END, debezium_events
 from oracle.recording import Recording, Variant
 from walhouse.config.connection import ConnectionSettings
 from walhouse.config.filters import NameFilter, TableFilter
@@ -26,13 +26,13 @@ from walhouse.postgres.peek import peek_blocks
 from walhouse.postgres.wal import flushed_lsn
 
 if TYPE_CHECKING:
-    from oracle.debezium import Tap
+    from fixtures.debezium import EngineProcess
     from oracle.scenario import Scenario
 
 _PUBLICATION = "oracle"
 
 
-def record(dsn: str, tap: Tap, scenario: Scenario) -> Recording:
+def record(dsn: str, tap: EngineProcess, scenario: Scenario) -> Recording:
     """Run it in a new database, which is dropped afterwards."""
     name = f"oracle_{re.sub('[^a-z0-9]', '_', scenario.name.lower())}"[:63]
     with psycopg.connect(dsn, autocommit=True) as admin:
@@ -67,7 +67,7 @@ def _drop_slot(admin: psycopg.Connection[Any], slot: str) -> None:
 
 
 class _Run:
-    def __init__(self, dsn: str, database: str, tap: Tap, scenario: Scenario) -> None:
+    def __init__(self, dsn: str, database: str, tap: EngineProcess, scenario: Scenario) -> None:
         self.dsn = dsn
         self.tap = tap
         self.scenario = scenario
@@ -110,7 +110,9 @@ class _Run:
             for block in blocks
         )
         variants = {
-            variant: Variant(dict(properties), self.tap.events(self.dsn, slots[variant], _PUBLICATION, properties))
+            variant: Variant(
+                dict(properties), debezium_events(self.tap, self.dsn, slots[variant], _PUBLICATION, properties)
+            )
             for variant, properties in self.scenario.variants.items()
         }
         return Recording(

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.silver.bronze_rows import column, relation
+from walhouse.errors import NameCollisionError
 from walhouse.names import TableName
 from walhouse.silver.columns import name_fields
 from walhouse.silver.keys import key_columns
 from walhouse.silver.settings import EventsSettings, SilverSettings
-from walhouse.silver.topics import message_topic, sanitise, table_topic
+from walhouse.silver.topics import message_topic, require_distinct_topics, sanitise, table_topic
 
 if TYPE_CHECKING:
     from walhouse.pgoutput.relation import RelationDescription
@@ -35,6 +36,13 @@ def test_a_destination_is_a_name_that_kafka_takes(name: str, expected: str) -> N
 def test_the_delimiter_stands_between_the_parts() -> None:
     settings = EventsSettings("p", delimiter="-")
     assert (table_topic(TableName("s", "t"), settings), message_topic(settings)) == ("p-s-t", "p-message")
+
+
+def test_two_tables_with_one_destination_are_refused() -> None:
+    settings = EventsSettings("p")
+    require_distinct_topics([TableName("s", "a b"), TableName("s", "a-b")], settings)
+    with pytest.raises(NameCollisionError, match=r"s\.a b and of s\.a&b would both go to p\.s\.a_b"):
+        require_distinct_topics([TableName("s", "a b"), TableName("s", "a&b")], settings)
 
 
 def test_a_placeholder_in_hex_is_the_bytes_it_names() -> None:

@@ -22,7 +22,7 @@ from walhouse.silver.columns import fields_of
 from walhouse.silver.keys import key_columns, with_chosen_keys
 from walhouse.silver.table import struct_of
 from walhouse.silver.texts import of_versions
-from walhouse.silver.topics import message_topic, table_topic
+from walhouse.silver.topics import message_topic, require_distinct_topics, table_topic
 from walhouse.silver.vectors import SPARSE
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def lines_of(
     tables: Mapping[TableName, Sequence[RelationDescription]],
 ) -> DataFrame | None:
     """The lines of these rows of silver, in order, in a column ``line``; None if there are no frames."""
+    require_distinct_topics(frames, settings)
     parts = [
         _table_lines(rows, table, with_chosen_keys(tables[table], settings.columns), settings)
         for table, rows in frames.items()

@@ -9,7 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from walhouse.errors import NameCollisionError
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from walhouse.names import TableName
     from walhouse.silver.settings import EventsSettings
 
@@ -26,6 +30,20 @@ def table_topic(table: TableName, settings: EventsSettings) -> str:
 def message_topic(settings: EventsSettings) -> str:
     """Where logical messages go: ``prefix.message``, sanitised."""
     return sanitise(settings.delimiter.join((settings.topic_prefix, "message")))
+
+
+def require_distinct_topics(tables: Iterable[TableName], settings: EventsSettings) -> None:
+    """Raise NameCollisionError if the events of two tables would go to one destination, which Debezium does not see."""
+    owners: dict[str, TableName] = {}
+    for table in tables:
+        topic = table_topic(table, settings)
+        if owners.setdefault(topic, table) != table:
+            raise NameCollisionError(
+                f"The events of {owners[topic]} and of {table} would both go to {topic}.",
+                todo="Print one of the tables at a time with --table, or leave one of them out.",
+                tables=(str(owners[topic]), str(table)),
+                name=topic,
+            )
 
 
 def sanitise(name: str) -> str:
