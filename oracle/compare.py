@@ -59,9 +59,11 @@ class _Number(str):
 
 def _normalised(record: Record) -> Record:
     record["headers"] = {name: _bare(value) for name, value in record["headers"].items()}
+    value: Record = record["value"] or {}
+    event: Record = value.get("payload") or value
     for path in NORMALISED:
-        _remove(record, path)
-    transaction = (record.get("value") or {}).get("transaction")
+        _remove({**record, "value": event}, path)
+    transaction = event.get("transaction")
     if transaction:
         transaction["id"] = transaction["id"].partition(":")[0]
     return record

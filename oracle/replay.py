@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 _EPOCH: Final = EpochRange(number=1, after_pass=0, to_pass=1, to_lsn=Lsn(1 << 62))
 
+SCHEMAS: Final = "converter.schemas.enable"
+"""The engine's, not the connector's: `walhouse events --schemas`."""
+
 _REQUIRED: Final = {
     "topic.prefix": PREFIX,
     "database.hostname": "recorded",
@@ -55,6 +58,7 @@ def connector(recording: Recording, properties: Mapping[str, str]) -> Connector:
     given = {**_REQUIRED, "database.dbname": recording.database, **properties}
     unwanted = "message.prefix.exclude.list"
     given[unwanted] = ",".join(filter(None, (given.get(unwanted), END)))
+    given.pop(SCHEMAS, None)
     return Connector.model_validate(given)
 
 
@@ -86,7 +90,7 @@ class Replay:
             epoch = _epoch(captured.bronze, touched, relations)
             frames[touched.table] = envelope(epoch, silver_schema(relations, settings.types), settings)
         tables = {each.table: captured.relations(each) for each in captured.touched}
-        lines = lines_of(frames, messages, events_settings(told), tables)
+        lines = lines_of(frames, messages, events_settings(told, schemas=properties.get(SCHEMAS) == "true"), tables)
         return [] if lines is None else [row[0] for row in lines.toLocalIterator()]
 
     def _capture(self, told: Connector) -> _Captured:

@@ -257,13 +257,19 @@ class Walhouse:
             return despite_contention(lambda: verification.run(tables, reporter, limit))
 
     def events(
-        self, tables: Sequence[TableName] | None = None, from_lsn: Lsn | None = None, to_lsn: Lsn | None = None
+        self,
+        tables: Sequence[TableName] | None = None,
+        from_lsn: Lsn | None = None,
+        to_lsn: Lsn | None = None,
+        *,
+        schemas: bool = False,
     ) -> Iterator[str]:
         """Silver as Debezium would have sent it: JSON lines {"destination", "key", "value", "headers"}, in order.
 
-        The range is over commit LSNs and half-open.
+        The range is over commit LSNs and half-open. ``schemas``: each key and value with its schema, as the JSON
+        converter prints them with ``schemas.enable``.
         """
-        settings = events_settings(self.configuration.connector)
+        settings = events_settings(self.configuration.connector, schemas=schemas)
         position = self._position()
         if position is None:
             return iter(())

@@ -64,8 +64,8 @@ def type_modes(connector: Connector) -> TypeModes:
     )
 
 
-def events_settings(connector: Connector) -> EventsSettings:
-    """How events are printed."""
+def events_settings(connector: Connector, *, schemas: bool = False) -> EventsSettings:
+    """How events are printed; ``schemas``: each with its schema."""
     return EventsSettings(
         topic_prefix=connector.topic_prefix,
         delimiter=connector.topic_delimiter,
@@ -74,4 +74,6 @@ def events_settings(connector: Connector) -> EventsSettings:
         context_headers=connector.extended_headers_enabled,
         skipped_operations=frozenset(connector.skipped_operations),
         run_id=str(uuid.uuid4()),
+        schemas=schemas,
+        types=type_modes(connector),
     )

@@ -136,10 +136,11 @@ def events(
     table: options.Tables = None,
     from_lsn: options.FromLsn = None,
     to_lsn: options.ToLsn = None,
+    schemas: options.Schemas = False,
 ) -> None:
     """Print silver as Debezium would have sent it: JSON lines with destination, key, value and headers, in order."""
     with options.house(context, conf, log_format) as house:
-        for line in house.events(table or None, from_lsn, to_lsn):
+        for line in house.events(table or None, from_lsn, to_lsn, schemas=schemas):
             sys.stdout.write(f"{line}\n")
 
 

@@ -19,6 +19,13 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 from walhouse.lakehouse.tables import table_exists
 from walhouse.pgoutput.row import Op
 from walhouse.silver.columns import fields_of
+from walhouse.silver.connect_schema import (
+    Schema,
+    key_schema,
+    message_key_schema,
+    message_value_schema,
+    value_schema,
+)
 from walhouse.silver.keys import key_columns, with_chosen_keys
 from walhouse.silver.table import struct_of
 from walhouse.silver.texts import of_versions
@@ -35,7 +42,7 @@ if TYPE_CHECKING:
     from walhouse.lsn import Lsn
     from walhouse.names import TableName
     from walhouse.pgoutput.relation import RelationDescription
-    from walhouse.silver.settings import ColumnChoice, EventsSettings
+    from walhouse.silver.settings import EventsSettings
 
 _ENVELOPE: Final = ("source", "transaction", "op", "ts_ms", "ts_us", "ts_ns")
 _NULL: Final = "null"
@@ -120,8 +127,8 @@ def _table_lines(
     fields = {column: after[field] for column, field in fields_of(after).items()}
     shown = rows.where(~F.col("op").isin(sorted(settings.skipped_operations)))
     is_delete = F.col("op") == Op.DELETE.value
-    key = F.coalesce(_by_version(relations, lambda version: _key(version, fields)), F.lit(_NULL))
-    value = _by_version(relations, lambda version: _value(version, fields, settings.columns))
+    key = F.coalesce(_by_version(relations, lambda version: _key(version, fields, settings)), F.lit(_NULL))
+    value = _by_version(relations, lambda version: _value(version, fields, settings))
     line = _line(table_topic(table, settings), key, value, settings)
     tombstone = _line(table_topic(table, settings), key, F.lit(_NULL), settings)
     lines = (
@@ -136,15 +143,18 @@ def _table_lines(
 def _message_lines(rows: DataFrame, settings: EventsSettings) -> DataFrame:
     key = F.to_json(F.struct(F.col("message.prefix").alias("prefix")), _WITH_NULLS)
     value = F.to_json(F.struct("op", "ts_ms", "source", "transaction", "message"), _WITH_NULLS)
+    if settings.schemas:
+        key = _with_schema(key, message_key_schema())
+        value = _with_schema(value, message_value_schema(settings.types.binary))
     line = _line(message_topic(settings), key, value, replace(settings, context_headers=False))
     return rows.select("commit_lsn", "seq", F.lit(0).alias("place"), line.alias("line"))
 
 
 def _by_version(relations: Sequence[RelationDescription], text: Callable[[RelationDescription], Column]) -> Column:
     """The text by each row's relation version; versions that print alike share a branch."""
-    alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[RelationDescription]] = {}
+    alike: dict[object, list[RelationDescription]] = {}
     for relation in relations:
-        alike.setdefault((relation.column_names, key_columns(relation)), []).append(relation)
+        alike.setdefault((relation.columns, key_columns(relation)), []).append(relation)
     *older, current = alike.values()
     value = text(current[-1])
     for versions in older:
@@ -152,15 +162,29 @@ def _by_version(relations: Sequence[RelationDescription], text: Callable[[Relati
     return value
 
 
-def _value(relation: RelationDescription, fields: Mapping[str, StructField], columns: ColumnChoice) -> Column:
-    names = [name for name in relation.column_names if columns.shows(relation.name, name)]
+def _value(relation: RelationDescription, fields: Mapping[str, StructField], settings: EventsSettings) -> Column:
+    names = [name for name in relation.column_names if settings.columns.shows(relation.name, name)]
     images = [_named(image, names, fields).alias(image) for image in ("before", "after")]
-    return F.to_json(F.struct(*images, *_ENVELOPE), _WITH_NULLS)
+    value = F.to_json(F.struct(*images, *_ENVELOPE), _WITH_NULLS)
+    if not settings.schemas:
+        return value
+    prefix = table_topic(relation.name, settings)
+    return _with_schema(value, value_schema(relation, settings.types, prefix, settings.columns))
 
 
-def _key(relation: RelationDescription, fields: Mapping[str, StructField]) -> Column:
+def _key(relation: RelationDescription, fields: Mapping[str, StructField], settings: EventsSettings) -> Column:
     names = key_columns(relation)
-    return F.to_json(_named("key", names, fields), _WITH_NULLS) if names else F.lit(_NULL)
+    if not names:
+        return F.lit(_NULL)
+    key = F.to_json(_named("key", names, fields), _WITH_NULLS)
+    if not settings.schemas:
+        return key
+    return _with_schema(key, key_schema(relation, settings.types, table_topic(relation.name, settings)))
+
+
+def _with_schema(payload: Column, schema: Schema) -> Column:
+    text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    return F.concat(F.lit(f'{{"schema":{text},"payload":'), payload, F.lit("}"))
 
 
 def _named(image: str, names: Sequence[str], fields: Mapping[str, StructField]) -> Column:

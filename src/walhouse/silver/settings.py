@@ -88,3 +88,6 @@ class EventsSettings:
     skipped_operations: frozenset[str] = frozenset({"t"})
     context_headers: bool = True
     run_id: str | None = None
+    schemas: bool = False
+    """``schemas.enable`` of the JSON converter."""
+    types: TypeModes = DEFAULTS
