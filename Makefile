@@ -4,8 +4,6 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 READY := .venv/.ready
-# The whole suite runs in two processes, a file at a time: many tests wait for processes of their own.
-BESIDE := -n 2 --dist loadfile
 PATHS := src tests fixtures demo benchmarks oracle
 # Where set-up found a Java runtime that is not the machine's default one.
 -include .venv/java.mk
@@ -28,7 +26,7 @@ demo-clean:  ## Stop the demo's server and remove everything the demo made
 	elif [ -e .walhouse/demo ]; then echo "Run 'make setup' first: it takes Python to stop the demo's server."; exit 1; fi
 
 test: $(READY)  ## Run the whole suite on a real PostgreSQL and real Spark; TESTS=... for a part of it
-	@$(BIN)/python -m pytest $(or $(TESTS),tests $(BESIDE))
+	@$(BIN)/python -m pytest $(or $(TESTS),tests)
 
 lint: $(READY)  ## Check style, form and types
 	@$(BIN)/ruff check $(PATHS)
