@@ -183,7 +183,7 @@ def test_all_facts_that_the_message_lacks_are_there(database: Database, connecti
     lsn = insert_lsn(connection)
     relation = _one(connection)
     assert relation.primary_key == ("b", "a")
-    assert relation.unique_keys == (("c",), ("m", "x"))
+    assert relation.unique_keys == (("c",), ("m",), ("m", "x")), "Debezium takes a partial index for a key, too"
     assert relation.comment == "of the table"
     assert relation.partitioned is False
     assert relation.replica_identity == "d"
