@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
+
+from walhouse.bronze.masking import MaskBook
+from walhouse.config.masks import parse_masks
+from walhouse.names import TableName
+from walhouse.pgoutput.relation import ColumnDescription, describe
+from walhouse.pgoutput.row import ROW, TEXTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,3 +50,41 @@ def test_masked_values_never_land_and_gold_is_proven_equal_to_the_source_as_it_m
     gold = spark.table(str(lake.gold(house.status().tables[0].table))).orderBy("id").select("name", "note", "age")
     assert [tuple(row) for row in gold.collect()] == [("****", "pl", 37), ("****", None, 1)]
     assert all(proof.equal for proof in house.verify())
+
+
+def lists(*rows: list[str | None]) -> pa.RecordBatch:
+    empty = {field.name: pa.nulls(len(rows), field.type) for field in ROW}
+    versions = pa.array([RELATION.version] * len(rows), pa.int64())
+    columns = {**empty, "relation_version": versions, "after": pa.array(rows, TEXTS)}
+    return pa.RecordBatch.from_arrays([columns[field.name] for field in ROW], schema=ROW)
+
+
+RELATION = describe(
+    1,
+    TableName("s", "t"),
+    "d",
+    [
+        ColumnDescription("id", 23, -1, identity=True),
+        ColumnDescription("domain", 20_000, -1, identity=False),
+        ColumnDescription("number", 23, -1, identity=False),
+    ],
+)
+
+
+def test_a_type_that_nobody_knows_any_more_is_masked_and_a_number_is_not() -> None:
+    book = MaskBook(parse_masks({"column.mask.with.2.chars": "s.t.*"}))
+    masked = book.masked(lists(["1", "plain", "7"], ["2", None, None]), {RELATION.version: RELATION})
+    assert masked["after"].to_pylist() == [["1", "**", "7"], ["2", "**", None]]
+
+
+def test_rows_of_a_relation_that_is_not_described_are_an_error_and_never_plain() -> None:
+    book = MaskBook(parse_masks({"column.mask.with.2.chars": "s.t.*"}))
+    with pytest.raises(KeyError):
+        book.masked(lists(["1", "plain", "7"]), {})
+
+
+def test_a_text_longer_than_javas_short_strings_has_a_hash_too() -> None:
+    book = MaskBook(parse_masks({"column.mask.hash.SHA-256.with.salt.s": "s.t.domain"}))
+    masked = book.masked(lists(["1", "x" * 70_000, "7"]), {RELATION.version: RELATION})
+    serialised = b"\xac\xed\x00\x05|" + (70_000).to_bytes(8) + b"x" * 70_000
+    assert masked["after"].to_pylist()[0][1] == hashlib.sha256(b"s" + serialised).hexdigest()

@@ -40,6 +40,7 @@ def test_the_salt_is_in_no_representation() -> None:
     ("line", "words"),
     [
         ("column.mask.hash.v2.ROT13.with.salt.pepper: s.t.a", "'ROT13' is no digest: expected one of MD5"),
+        ("column.mask.hash.v3.MD5.with.salt.pepper: s.t.a", "column.mask.hash.v3.MD5: expected hash.[v2.]ALGORITHM"),
         ("column.truncate.to.0.chars: s.t.a", "column.truncate.to.0.chars: the length is to be above 0"),
         ("column.mask.with.3.chars: 's.t.[a'", "column.mask.with.3.chars: the pattern 's.t.[a'"),
     ],

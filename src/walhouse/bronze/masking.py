@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 _TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
 _TEXT_OIDS: Final = frozenset({25, 1042, 1043})
 _LIMITED: Final = frozenset({"varchar", "bpchar"})
-_SERIALISED: Final = bytes.fromhex("aced000574")
-"""Start of a serialised java.lang.String; its length in two bytes and its text follow."""
+_FIRST_OWN_OID: Final = 16384
+"""PostgreSQL's own types have lower OIDs."""
+
+_SERIALISED: Final = bytes.fromhex("aced0005")
+"""Start of a serialised object; a string has its tag, its length and its text after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,8 @@ class Masking:
         octets = text.encode()
         if self.rule.of_java_object:
             octets = _modified_utf8(text)
-            octets = _SERIALISED + len(octets).to_bytes(2) + octets
+            is_short = len(octets) < 1 << 16
+            octets = _SERIALISED + (b"t" if is_short else b"|") + len(octets).to_bytes(2 if is_short else 8) + octets
         found = hashlib.new(self.rule.digest, self.rule.salt + octets, usedforsecurity=False).hexdigest()
         return found[: self.limit] if self.limit else found
 
@@ -83,8 +87,8 @@ class MaskBook:
         if not self._rules or not rows.num_rows:
             return rows
         versions = rows["relation_version"].fill_null(0).to_numpy(zero_copy_only=False)
-        for version in np.unique(versions).tolist():
-            for position, masking in (self.of(relations[version]) if version in relations else {}).items():
+        for version in pc.unique(rows["relation_version"].drop_null()).to_pylist():
+            for position, masking in self.of(relations[version]).items():
                 for image in ("before", "after"):
                     lists = _replaced(rows[image], versions == version, position, masking)
                     rows = rows.set_column(ROW.get_field_index(image), ROW.field(image), lists)
@@ -104,7 +108,10 @@ def _replaced(lists: pa.ListArray, of_version: np.ndarray, position: int, maskin
 
 
 def _is_text(column: ColumnDescription) -> bool:
-    return column.base_type in _TEXTS if column.base_type else column.type_oid in _TEXT_OIDS
+    """Whether it is one; where the catalog does not know the column, its type may be a domain over one, and counts."""
+    if column.base_type is None:
+        return column.type_oid in _TEXT_OIDS or column.type_oid >= _FIRST_OWN_OID
+    return column.base_type in _TEXTS
 
 
 def _length(column: ColumnDescription) -> int:

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from walhouse.config.java_regex import compile_pattern
+from walhouse.config.java_regex import PatternError, compile_pattern
 
 if TYPE_CHECKING:
     from walhouse.config.filters import NameFilter
@@ -56,6 +56,9 @@ def parse_keys(text: str) -> tuple[KeyEntry, ...]:
         found = _ENTRY.fullmatch(part)
         if found is None:
             raise ValueError(f"{part.strip()!r} is not of the form table:column,column")
-        compile_pattern(found[1])
+        try:
+            compile_pattern(found[1])
+        except PatternError as error:
+            raise ValueError(f"the pattern {found[1]!r}: {error}") from None
         entries.append(KeyEntry(found[1], tuple(found[2].split(","))))
     return tuple(entries)

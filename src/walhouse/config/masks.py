@@ -59,8 +59,8 @@ class MaskRule:
 
 
 def is_mask(name: str) -> bool:
-    """True for the name of a property of these kinds."""
-    return any(pattern.fullmatch(name) for pattern in (_TRUNCATE, _MASK, _HASH))
+    """True for the name of a property of these kinds, be it a right one or not."""
+    return name.startswith(("column.mask.", "column.truncate."))
 
 
 def parse_masks(properties: Mapping[str, Any]) -> tuple[MaskRule, ...]:
@@ -83,7 +83,8 @@ def _parse(name: str, value: object) -> MaskRule:
     if found := _MASK.fullmatch(name):
         return MaskRule(patterns, "mask", int(found[1]))
     found = _HASH.fullmatch(name)
-    assert found is not None
+    if found is None:
+        raise ValueError(f"{name.partition('.with.salt.')[0]}: expected hash.[v2.]ALGORITHM.with.salt.SALT")
     if found[2] not in DIGESTS:
         raise ValueError(f"column.mask.hash: {found[2]!r} is no digest: expected one of {', '.join(DIGESTS)}")
     hashlib.new(DIGESTS[found[2]])
