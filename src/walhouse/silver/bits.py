@@ -44,10 +44,11 @@ def _bits(length: int) -> SilverType:
     """Little-endian: the rightmost bit is the lowest one of the first byte."""
 
     def convert(text: str) -> str:
-        whole = f"lpad({text}, int(ceil(length({text}) / 8) * 8), '0')"
-        octets = f"regexp_extract_all({whole}, '[01]{{8}}', 0)"
+        # zeros at the start are the zero bytes at the end
+        bits = f"ltrim('0', {text})"
+        octets = f"regexp_extract_all(lpad({bits}, int(ceil(length({bits}) / 8) * 8), '0'), '[01]{{8}}', 0)"
         digits = f"array_join(reverse(transform({octets}, octet -> lpad(conv(octet, 2, 16), 2, '0'))), '')"
-        return when_like(text, "[01]*", f"unhex(regexp_replace({digits}, '(?:00)+$', ''))")
+        return when_like(text, "[01]*", f"unhex({digits})")
 
     return SilverType(
         BinaryType(),
