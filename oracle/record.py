@@ -95,7 +95,8 @@ class _Run:
                 self._slot(client, slot)
             for statement in self.scenario.changes:
                 client.execute(statement.encode())
-            client.execute("SELECT pg_logical_emit_message(true, %s, '')", [END])
+            client.execute("SELECT pg_logical_emit_message(false, %s, '')", [END])  # of no transaction: it adds none
+            client.execute("SELECT pg_current_xact_id()")  # its commit flushes what was written so far
         with connect(self.settings) as connection:
             end = flushed_lsn(connection)
             everything = NameFilter((), ())

@@ -29,6 +29,7 @@ def capture_settings(configuration: Configuration) -> CaptureSettings:
         via_partition_root=connector.publish_via_partition_root,
         selection=connector.table_filter,
         messages=connector.message_filter,
+        transactions=connector.provide_transaction_metadata,
         masks=connector.column_masks,
         snapshot_mode=connector.snapshot_mode,
         max_pass_bytes=lake.max_pass_bytes,
@@ -64,8 +65,8 @@ def type_modes(connector: Connector) -> TypeModes:
     )
 
 
-def events_settings(connector: Connector, *, schemas: bool = False) -> EventsSettings:
-    """How events are printed; ``schemas``: each with its schema."""
+def events_settings(connector: Connector, *, schemas: bool = False, keep_nulls: bool = False) -> EventsSettings:
+    """How events are printed; ``schemas``: each with its schema; ``keep_nulls``: NULL and not the default."""
     return EventsSettings(
         topic_prefix=connector.topic_prefix,
         delimiter=connector.topic_delimiter,
@@ -75,5 +76,8 @@ def events_settings(connector: Connector, *, schemas: bool = False) -> EventsSet
         skipped_operations=frozenset(connector.skipped_operations),
         run_id=str(uuid.uuid4()),
         schemas=schemas,
+        keep_nulls=keep_nulls,
+        transactions=connector.provide_transaction_metadata,
+        transaction_topic=connector.topic_transaction,
         types=type_modes(connector),
     )

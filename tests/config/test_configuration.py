@@ -99,7 +99,7 @@ def test_a_list_may_be_debeziums_text_or_yamls_list(tmp_path: Path) -> None:
         ("skipped.operations: x", "connector.skipped.operations (line 3): 'x' is no operation"),
         ("table.include.list: 'a,[b'", "connector.table.include.list (line 3): the pattern '[b': '[' at char"),
         ("decimal.handling.mode: exact", "connector.decimal.handling.mode (line 3): should be 'precise', 'double'"),
-        ("provide.transaction.metadata: true", "(line 3): only its default is taken (false): not"),
+        ("slot.failover: true", "(line 3): only its default is taken (false): not"),
         ("message.key.columns: 'a.b'", "connector.message.key.columns (line 3): 'a.b' is not of the form table:col"),
         ("message.key.columns: 'a.[b:c'", "connector.message.key.columns (line 3): the pattern 'a.[b'"),
         ("column.mask.hash.x.with.salt.y: a.b.c", "'x' is no digest"),

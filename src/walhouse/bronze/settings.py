@@ -27,6 +27,8 @@ class CaptureSettings:
     selection: TableFilter
     messages: NameFilter
     """Which prefixes of logical messages are captured."""
+    transactions: bool
+    """Whether each transaction gets a row of its own."""
     masks: tuple[MaskRule, ...]
     """Columns whose values are hidden before they land."""
     snapshot_mode: SnapshotMode

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from walhouse.lakehouse.layout import LakeLayout
 
 MESSAGES: Final = TableName("", "message")
-"""The name under which logical messages, which belong to no table, are kept."""
+TRANSACTIONS: Final = TableName("", "transaction")
+
+APART: Final = {MESSAGES: Kind.MESSAGE, TRANSACTIONS: Kind.TRANSACTION}
+"""What belongs to no table: the name under which it is kept, and its kind in bronze."""
+
+_NAME_OF: Final = {kind.value: name for name, kind in APART.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ class BronzeSurvey:
         self._last: tuple[tuple[int, int], list[Touched]] | None = None
 
     def touched(self, epoch: EpochRange) -> list[Touched]:
-        """All tables of the epoch, MESSAGES among them, by name. Bronze only grows, so a range never changes."""
+        """All tables of the epoch, those of APART among them, by name. Bronze only grows, so a range never changes."""
         passes = (epoch.after_pass, epoch.to_pass)
         with self._looking:
             if self._last is None or self._last[0] != passes:
@@ -55,12 +60,12 @@ class BronzeSurvey:
 
 
 def touched_tables(spark: SparkSession, layout: LakeLayout, epoch: EpochRange) -> list[Touched]:
-    """All tables of the epoch, MESSAGES among them, by name."""
+    """All tables of the epoch, those of APART among them, by name."""
     return touched_in(bronze_range(spark, layout, epoch))
 
 
 def touched_in(bronze: DataFrame) -> list[Touched]:
-    """All tables that these rows of bronze are of, MESSAGES among them, by name."""
+    """All tables that these rows of bronze are of, those of APART among them, by name."""
     position = F.struct("commit_lsn", F.coalesce("seq", F.lit(0)))
     rows = (
         bronze.where(F.col("kind") != Kind.PROGRESS.value)
@@ -69,10 +74,9 @@ def touched_in(bronze: DataFrame) -> list[Touched]:
     )
     found: dict[TableName, _Found] = {}
     for row in rows.toLocalIterator():
-        is_message = row["kind"] == Kind.MESSAGE
-        table = MESSAGES if is_message else TableName(row["schema_name"], row["table_name"])
+        table = _NAME_OF.get(row["kind"]) or TableName(row["schema_name"], row["table_name"])
         mine = found.setdefault(table, _Found())
-        if not is_message:
+        if table not in APART:
             mine.see(int(row["relation_version"]), (int(row["last"][0]), int(row["last"][1])))
         if row["kind"] != Kind.RELATION:
             mine.facts |= read_facts(row)

@@ -162,6 +162,8 @@ class Connector(BaseModel):
         tuple[KeyEntry, ...], BeforeValidator(lambda value: parse_keys(value) if isinstance(value, str) else value)
     ] = ()
     skip_messages_without_change: bool = False
+    provide_transaction_metadata: bool = False
+    topic_transaction: Text = "transaction"
     skipped_operations: Items = ("t",)
     tombstones_on_delete: bool = True
     extended_headers_enabled: bool = True

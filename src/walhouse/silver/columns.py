@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from walhouse.changes.columns import latest_columns
+from walhouse.silver.defaults import default_value
 from walhouse.silver.types import describe, silver_type
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ class SilverColumn(NamedTuple):
     def required(self) -> bool:
         """NOT NULL on the source, as far as the catalog knows."""
         return self.column.nullable is False
+
+    @property
+    def made_up(self) -> str:
+        """What a required field holds that has no value: the column's default, else its type's fallback."""
+        return default_value(self.column, self.type) or self.type.fallback
 
     @property
     def toastable(self) -> bool:

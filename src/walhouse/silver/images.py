@@ -45,7 +45,7 @@ class Images:
         self._settings = settings
 
     def before(self, schema: StructType) -> str:
-        """The old tuple. Required columns that a key-only tuple lacks hold their type's fallback."""
+        """The old tuple. Required columns that a key-only tuple lacks hold a default, see ``SilverColumn.made_up``."""
         return f"CASE WHEN before IS NOT NULL THEN {self._struct(schema, self._before_value)} END"
 
     def after(self, schema: StructType) -> str:
@@ -135,7 +135,7 @@ class Images:
         if column.name not in key:
             return None
         value = column.type.convert(column.before if image == "before" else column.after)
-        return f"coalesce({value}, {column.type.fallback})" if column.required else value
+        return f"coalesce({value}, {column.made_up})" if column.required else value
 
     def _before_value(self, column: SilverColumn) -> str:
         value = column.type.convert(column.before) if self._has_before(column) else null(column.type.spark)
@@ -143,7 +143,7 @@ class Images:
         if not column.required or not lacking:
             return value
         not_sent = f"before_kind = '{BeforeKind.KEY.value}' AND {column.before} IS NULL AND {of_versions(lacking)}"
-        return f"CASE WHEN {not_sent} THEN {column.type.fallback} ELSE {value} END"
+        return f"CASE WHEN {not_sent} THEN {column.made_up} ELSE {value} END"
 
     def _has_before(self, column: SilverColumn) -> bool:
         """Whether any old tuple can hold the column: it is part of the identity, or whole old rows are sent."""

@@ -90,4 +90,10 @@ class EventsSettings:
     run_id: str | None = None
     schemas: bool = False
     """``schemas.enable`` of the JSON converter."""
+    transactions: bool = False
+    """``provide.transaction.metadata``."""
+    transaction_topic: str = "transaction"
+    """``topic.transaction``."""
+    keep_nulls: bool = False
+    """``replace.null.with.default`` of the JSON converter, negated: a NULL is not printed as the column's default."""
     types: TypeModes = DEFAULTS
