@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from walhouse import __version__
 from walhouse.bronze.settings import CaptureSettings
+from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.modes import BinaryMode, DecimalMode, HstoreMode, IntervalMode, TimeMode, TypeModes
 from walhouse.silver.settings import EventsSettings, SilverSettings
 
@@ -76,4 +77,7 @@ def events_settings(connector: Connector, *, schemas: bool = False) -> EventsSet
         run_id=str(uuid.uuid4()),
         schemas=schemas,
         types=type_modes(connector),
+        notes=connector.schema_notes,
+        schema_names=NameMode(connector.schema_name_adjustment_mode),
+        field_names=NameMode(connector.field_name_adjustment_mode),
     )

@@ -10,14 +10,15 @@ the JSON of a key.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql.types import StructField, StructType
 
 from walhouse.lakehouse.tables import table_exists
 from walhouse.pgoutput.row import Op
+from walhouse.silver.adjusted_names import NameMode, field_name, require_distinct_fields
 from walhouse.silver.columns import fields_of
 from walhouse.silver.connect_schema import (
     Schema,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructField
 
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.lsn import Lsn
@@ -129,8 +129,9 @@ def _table_lines(
     is_delete = F.col("op") == Op.DELETE.value
     key = F.coalesce(_by_version(relations, lambda version: _key(version, fields, settings)), F.lit(_NULL))
     value = _by_version(relations, lambda version: _value(version, fields, settings))
-    line = _line(table_topic(table, settings), key, value, settings)
-    tombstone = _line(table_topic(table, settings), key, F.lit(_NULL), settings)
+    headers = _headers(_key_change(relations, fields, settings.field_names), settings)
+    line = _line(table_topic(table, settings), key, value, headers)
+    tombstone = _line(table_topic(table, settings), key, F.lit(_NULL), headers)
     lines = (
         F.when(is_delete, F.array(line, tombstone)).otherwise(F.array(line)) if settings.tombstones else F.array(line)
     )
@@ -146,7 +147,7 @@ def _message_lines(rows: DataFrame, settings: EventsSettings) -> DataFrame:
     if settings.schemas:
         key = _with_schema(key, message_key_schema())
         value = _with_schema(value, message_value_schema(settings.types.binary))
-    line = _line(message_topic(settings), key, value, replace(settings, context_headers=False))
+    line = _line(message_topic(settings), key, value, F.lit("{}"))
     return rows.select("commit_lsn", "seq", F.lit(0).alias("place"), line.alias("line"))
 
 
@@ -164,22 +165,41 @@ def _by_version(relations: Sequence[RelationDescription], text: Callable[[Relati
 
 def _value(relation: RelationDescription, fields: Mapping[str, StructField], settings: EventsSettings) -> Column:
     names = [name for name in relation.column_names if settings.columns.shows(relation.name, name)]
-    images = [_named(image, names, fields).alias(image) for image in ("before", "after")]
+    require_distinct_fields(relation.name, (name for name in names if name in fields), settings.field_names)
+    images = [_named(image, names, fields, settings.field_names).alias(image) for image in ("before", "after")]
     value = F.to_json(F.struct(*images, *_ENVELOPE), _WITH_NULLS)
     if not settings.schemas:
         return value
     prefix = table_topic(relation.name, settings)
-    return _with_schema(value, value_schema(relation, settings.types, prefix, settings.columns))
+    return _with_schema(value, value_schema(relation, settings, prefix))
 
 
 def _key(relation: RelationDescription, fields: Mapping[str, StructField], settings: EventsSettings) -> Column:
     names = key_columns(relation)
     if not names:
         return F.lit(_NULL)
-    key = F.to_json(_named("key", names, fields), _WITH_NULLS)
+    require_distinct_fields(relation.name, names, settings.field_names)
+    key = F.to_json(_named("key", names, fields, settings.field_names), _WITH_NULLS)
     if not settings.schemas:
         return key
-    return _with_schema(key, key_schema(relation, settings.types, table_topic(relation.name, settings)))
+    return _with_schema(key, key_schema(relation, settings, table_topic(relation.name, settings)))
+
+
+def _key_change(relations: Sequence[RelationDescription], fields: Mapping[str, StructField], mode: NameMode) -> Column:
+    """The header of a key change, NULL if it is none. Silver's has the columns' own names."""
+    if mode is NameMode.NONE:
+        return F.col("headers")
+    renamed = _by_version(relations, lambda version: _renamed(F.map_values("headers")[0], version, fields, mode))
+    return F.when(F.col("headers").isNotNull(), F.create_map(F.map_keys("headers")[0], renamed))
+
+
+def _renamed(key: Column, relation: RelationDescription, fields: Mapping[str, StructField], mode: NameMode) -> Column:
+    """A key's JSON with its fields' names adjusted."""
+    names = [name for name in key_columns(relation) if name in fields]
+    if not names:
+        return key
+    parsed = F.from_json(key, StructType([StructField(name, fields[name].dataType) for name in names]))
+    return F.to_json(F.struct(*(parsed.getField(name).alias(field_name(name, mode)) for name in names)), _WITH_NULLS)
 
 
 def _with_schema(payload: Column, schema: Schema) -> Column:
@@ -187,10 +207,11 @@ def _with_schema(payload: Column, schema: Schema) -> Column:
     return F.concat(F.lit(f'{{"schema":{text},"payload":'), payload, F.lit("}"))
 
 
-def _named(image: str, names: Sequence[str], fields: Mapping[str, StructField]) -> Column:
-    """The image with the source's own column names, in the source's order."""
+def _named(image: str, names: Sequence[str], fields: Mapping[str, StructField], mode: NameMode) -> Column:
+    """The image with the source's own column names, adjusted, in the source's order."""
     shown = [name for name in names if name in fields]
-    row = F.struct(*(_printable(F.col(image).getField(fields[name].name), fields[name]).alias(name) for name in shown))
+    values = ((name, _printable(F.col(image).getField(fields[name].name), fields[name])) for name in shown)
+    row = F.struct(*(value.alias(field_name(name, mode)) for name, value in values))
     return F.when(F.col(image).isNotNull(), row)
 
 
@@ -205,19 +226,19 @@ def _printable(value: Column, field: StructField) -> Column:
     return F.when(value.isNotNull(), F.struct(value.getField("dimensions").alias("dimensions"), pairs.alias("vector")))
 
 
-def _line(destination: str, key: Column, value: Column, settings: EventsSettings) -> Column:
+def _line(destination: str, key: Column, value: Column, headers: Column) -> Column:
     start = f'{{"destination":{json.dumps(destination)},"key":'
-    return F.concat(F.lit(start), key, F.lit(',"value":'), value, F.lit(',"headers":'), _headers(settings), F.lit("}"))
+    return F.concat(F.lit(start), key, F.lit(',"value":'), value, F.lit(',"headers":'), headers, F.lit("}"))
 
 
-def _headers(settings: EventsSettings) -> Column:
+def _headers(key_change: Column, settings: EventsSettings) -> Column:
     """A key change's header first, then those that say which connector it was."""
     context = _context(settings)
-    mine = F.coalesce(F.to_json("headers"), F.lit("{}"))
+    mine = F.coalesce(F.to_json(key_change), F.lit("{}"))
     if not context:
         return mine
     rest = json.dumps(context, ensure_ascii=False, separators=(",", ":"))
-    return F.when(F.col("headers").isNull(), F.lit(rest)).otherwise(
+    return F.when(key_change.isNull(), F.lit(rest)).otherwise(
         F.concat(F.substr(mine, F.lit(1), F.length(mine) - 1), F.lit(","), F.lit(rest[1:]))
     )
 
