@@ -17,6 +17,7 @@ from walhouse.changes.epoch import EpochRange, TableEpoch
 from walhouse.changes.resolve import resolve
 from walhouse.changes.touched import MESSAGES, TRANSACTIONS, touched_in
 from walhouse.config.connector import Connector
+from walhouse.config.properties import State, find
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan
 from walhouse.pgoutput.frames import frames_from_copy
@@ -58,13 +59,19 @@ _REQUIRED: Final = {
 
 
 def connector(recording: Recording, properties: Mapping[str, str]) -> Connector:
-    """The configuration of a variant."""
-    given = {**_REQUIRED, "database.dbname": recording.database, **properties}
+    """The configuration of a variant, without the properties that have no effect here."""
+    used = {name: value for name, value in properties.items() if not _is_without_effect(name)}
+    given = {**_REQUIRED, "database.dbname": recording.database, **used}
     unwanted = "message.prefix.exclude.list"
     given[unwanted] = ",".join(filter(None, (given.get(unwanted), END)))
     for name in (SCHEMAS, NULLS):
         given.pop(name, None)
     return Connector.model_validate(given)
+
+
+def _is_without_effect(name: str) -> bool:
+    known = find(name)
+    return known is not None and known.state is State.WARNED
 
 
 def replay(spark: SparkSession, recording: Recording, properties: Mapping[str, str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from walhouse import __version__
 from walhouse.bronze.settings import CaptureSettings
+from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.modes import BinaryMode, DecimalMode, HstoreMode, IntervalMode, TimeMode, TypeModes
 from walhouse.silver.settings import EventsSettings, SilverSettings
 
@@ -80,4 +81,7 @@ def events_settings(connector: Connector, *, schemas: bool = False, keep_nulls: 
         transactions=connector.provide_transaction_metadata,
         transaction_topic=connector.topic_transaction,
         types=type_modes(connector),
+        notes=connector.schema_notes,
+        schema_names=NameMode(connector.schema_name_adjustment_mode),
+        field_names=NameMode(connector.field_name_adjustment_mode),
     )

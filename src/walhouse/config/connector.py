@@ -28,6 +28,7 @@ from walhouse.config.connection import ConnectionSettings
 from walhouse.config.filters import NameFilter, TableFilter, split_list
 from walhouse.config.java_regex import PatternError, compile_pattern
 from walhouse.config.masks import MaskRule, is_mask, parse_masks
+from walhouse.config.schema_notes import SchemaNotes
 from walhouse.config.secrets import Secret, SecretReference, parse_secret, resolve_secret
 
 
@@ -156,6 +157,8 @@ class Connector(BaseModel):
     column_exclude_list: Patterns = ()
     column_masks: Annotated[tuple[MaskRule, ...], BeforeValidator(_masks)] = ()
     """All ``column.mask…`` and ``column.truncate…`` properties, whose names hold what they ask for."""
+    column_propagate_source_type: Patterns = ()
+    datatype_propagate_source_type: Patterns = ()
     message_prefix_include_list: Patterns = ()
     message_prefix_exclude_list: Patterns = ()
     message_key_columns: Annotated[
@@ -167,6 +170,8 @@ class Connector(BaseModel):
     skipped_operations: Items = ("t",)
     tombstones_on_delete: bool = True
     extended_headers_enabled: bool = True
+    schema_name_adjustment_mode: Literal["none", "avro", "avro_unicode"] = "none"
+    field_name_adjustment_mode: Literal["none", "avro", "avro_unicode"] = "none"
     unavailable_value_placeholder: Text = "__debezium_unavailable_value"
     decimal_handling_mode: Literal["precise", "double", "string", "native"] = "precise"
     time_precision_mode: Literal[
@@ -224,6 +229,11 @@ class Connector(BaseModel):
     def column_rules(self) -> ColumnRules:
         """Which columns events show, and which are their keys."""
         return ColumnRules(NameFilter(self.column_include_list, self.column_exclude_list), self.message_key_columns)
+
+    @property
+    def schema_notes(self) -> SchemaNotes:
+        """What schemas tell of columns beyond their types."""
+        return SchemaNotes(self.column_masks, self.column_propagate_source_type, self.datatype_propagate_source_type)
 
     @property
     def message_filter(self) -> NameFilter:

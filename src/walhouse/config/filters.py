@@ -41,11 +41,12 @@ class NameFilter:
     def matches(self, name: str) -> bool:
         """True if the name is in the include list, or not in the exclude list, or if there is neither."""
         if self.include:
-            return _any_matches(self.include, name)
-        return not _any_matches(self.exclude, name)
+            return any_matches(self.include, name)
+        return not any_matches(self.exclude, name)
 
 
-def _any_matches(patterns: tuple[str, ...], name: str) -> bool:
+def any_matches(patterns: tuple[str, ...], name: str) -> bool:
+    """True if one of the patterns matches the whole name."""
     return any(compile_pattern(pattern).fullmatch(name) for pattern in patterns)
 
 

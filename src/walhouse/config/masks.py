@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from walhouse.config.filters import split_list
+from walhouse.config.filters import any_matches, split_list
 from walhouse.config.java_regex import PatternError, compile_pattern
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class MaskRule:
 
     def matches(self, name: str) -> bool:
         """True for a column ``schema.table.column`` of the rule."""
-        return any(compile_pattern(pattern).fullmatch(name) for pattern in self.patterns)
+        return any_matches(self.patterns, name)
 
 
 def is_mask(name: str) -> bool:

@@ -31,6 +31,8 @@ class ColumnDescription:
 
     type_name: str | None = None
     """As ``format_type`` prints it, with modifiers: ``numeric(10,2)``, ``public.mood``."""
+    declared_type: str | None = None
+    """``pg_type.typname`` as declared: a domain's own name, ``_text`` for text[]."""
     base_type: str | None = None
     """``pg_type.typname`` after domains are resolved: ``int4``, ``varchar``, ``_text`` for text[]."""
     base_typmod: int | None = None

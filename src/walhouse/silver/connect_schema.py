@@ -8,25 +8,28 @@ Source: Debezium documentation, PostgreSQL connector, "Data change events"; Kafk
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 from pyspark.sql.types import MapType
 
+from walhouse.silver.adjusted_names import field_name, schema_name
 from walhouse.silver.defaults import default_value
 from walhouse.silver.keys import key_columns
 from walhouse.silver.modes import BinaryMode
+from walhouse.silver.settings import NO_NOTES
+from walhouse.silver.source_types import note_parameters
 from walhouse.silver.types import silver_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import Column
 
+    from walhouse.names import TableName
     from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
-    from walhouse.silver.modes import TypeModes
-    from walhouse.silver.settings import ColumnChoice
+    from walhouse.silver.settings import EventsSettings
     from walhouse.silver.silver_type import SilverType
 
 Schema = dict[str, Any]
@@ -68,17 +71,19 @@ SOURCE_NAME: Final = "io.debezium.connector.postgresql.Source"
 _SNAPSHOT_MARKERS: Final = "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
 
 
-def key_schema(relation: RelationDescription, modes: TypeModes, prefix: str) -> Schema:
-    """Of a table's keys."""
+def key_schema(relation: RelationDescription, settings: EventsSettings, prefix: str) -> Schema:
+    """Of a table's keys, of which no notes are taken."""
     columns = {column.name: column for column in relation.columns}
-    fields = _columns((columns[name] for name in key_columns(relation)), modes)
-    return _struct(fields, name=f"{prefix}.Key")
+    chosen = (columns[name] for name in key_columns(relation))
+    fields = _columns(relation.name, chosen, replace(settings, notes=NO_NOTES))
+    return _struct(fields, name=schema_name(f"{prefix}.Key", settings.schema_names))
 
 
-def value_schema(relation: RelationDescription, modes: TypeModes, prefix: str, shown: ColumnChoice) -> Schema:
+def value_schema(relation: RelationDescription, settings: EventsSettings, prefix: str) -> Schema:
     """Of a table's events."""
-    columns = [column for column in relation.columns if shown.shows(relation.name, column.name)]
-    row = _struct(_columns(columns, modes), optional=True, name=f"{prefix}.Value")
+    columns = [column for column in relation.columns if settings.columns.shows(relation.name, column.name)]
+    fields = _columns(relation.name, columns, settings)
+    row = _struct(fields, optional=True, name=schema_name(f"{prefix}.Value", settings.schema_names))
     times = [_field(_plain("int64", optional=True), name) for name in ("ts_ms", "ts_us", "ts_ns")]
     fields = [
         _field(row, "before"),
@@ -88,7 +93,7 @@ def value_schema(relation: RelationDescription, modes: TypeModes, prefix: str, s
         _field(_plain("string"), "op"),
         *times,
     ]
-    return _struct(fields, name=f"{prefix}.Envelope", version=2)
+    return _struct(fields, name=schema_name(f"{prefix}.Envelope", settings.schema_names), version=2)
 
 
 def message_key_schema() -> Schema:
@@ -164,13 +169,16 @@ def block_schema() -> Schema:
     return _struct([_field(_plain("string"), "id"), *numbers], optional=True, name="event.block", version=1)
 
 
-def _columns(columns: Iterable[ColumnDescription], modes: TypeModes) -> list[Schema]:
-    typed = ((column, silver_type(column, modes)) for column in columns)
-    return [
-        _field(_with_default(type_schema(kind, optional=column.nullable is not False), column, kind), column.name)
-        for column, kind in typed
-        if kind is not None
-    ]
+def _columns(table: TableName, columns: Iterable[ColumnDescription], settings: EventsSettings) -> list[Schema]:
+    fields = []
+    for column in columns:
+        kind = silver_type(column, settings.types)
+        if kind is None:
+            continue
+        notes = note_parameters(table, column, settings.notes)
+        schema = _with_default(type_schema(kind, optional=column.nullable is not False, notes=notes), column, kind)
+        fields.append(_field(schema, field_name(column.name, settings.field_names)))
+    return fields
 
 
 def _with_default(schema: Schema, column: ColumnDescription, kind: SilverType) -> Schema:
@@ -178,8 +186,8 @@ def _with_default(schema: Schema, column: ColumnDescription, kind: SilverType) -
     return schema if default is None else {**schema, "default": SqlValue(default)}
 
 
-def type_schema(kind: SilverType, *, optional: bool) -> Schema:
-    """Of one column's type."""
+def type_schema(kind: SilverType, *, optional: bool, notes: Mapping[str, str] | None = None) -> Schema:
+    """Of one column's type; ``notes``: further parameters."""
     schema: Schema = {"type": kind.literal}
     fields, doc = _STRUCTS.get(kind.semantic or "", ([], None))
     if kind.literal == "struct":
@@ -192,7 +200,8 @@ def type_schema(kind: SilverType, *, optional: bool) -> Schema:
     elif isinstance(kind.spark, MapType):
         schema |= {"keys": _plain("string"), "values": _plain("string", optional=True)}
     schema["optional"] = optional
-    named = {"name": kind.semantic, "version": kind.version, "doc": doc, "parameters": dict(kind.parameters) or None}
+    parameters = {**kind.parameters, **(notes or {})}
+    named = {"name": kind.semantic, "version": kind.version, "doc": doc, "parameters": parameters or None}
     return schema | {name: fact for name, fact in named.items() if fact is not None}
 
 

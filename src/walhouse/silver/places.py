@@ -14,7 +14,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.silver.connect_schema import transaction_key_schema, transaction_value_schema
-from walhouse.silver.lines import HOLE, line, with_schema
+from walhouse.silver.lines import line
+from walhouse.silver.payloads import HOLE, json_of, with_schema
 from walhouse.silver.topics import transaction_topic
 from walhouse.silver.transactions import TRANSACTION_ID
 
@@ -81,7 +82,7 @@ def transaction_lines(begun: DataFrame, events: DataFrame, settings: EventsSetti
 
 
 def _printed(fields: Column, schema: Schema, settings: EventsSettings) -> Column:
-    text = F.to_json(fields, {"ignoreNullFields": "false"})
+    text = json_of(fields)
     return with_schema(text, schema) if settings.schemas else text
 
 

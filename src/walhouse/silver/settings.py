@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 import walhouse
+from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.modes import DEFAULTS, TypeModes
 
 if TYPE_CHECKING:
@@ -45,6 +46,44 @@ class AllColumns:
 
 
 ALL_COLUMNS: Final = AllColumns()
+
+
+class ColumnNotes(Protocol):
+    """What schemas tell of a column beyond its type."""
+
+    def truncated_to(self, table: TableName, column: str) -> int | None:
+        """The length that its texts are cut to; None if they are not."""
+        ...
+
+    def is_masked(self, table: TableName, column: str) -> bool:
+        """True if its texts are masked or hashed."""
+        ...
+
+    def tells_source(self, table: TableName, column: str, type_name: str) -> bool:
+        """True if the schema tells the column's type and name on the source."""
+        ...
+
+
+class NoNotes:
+    """Nothing, of any column."""
+
+    def truncated_to(self, table: TableName, column: str) -> int | None:
+        """Never."""
+        del table, column
+        return None
+
+    def is_masked(self, table: TableName, column: str) -> bool:
+        """Never."""
+        del table, column
+        return False
+
+    def tells_source(self, table: TableName, column: str, type_name: str) -> bool:
+        """Never."""
+        del table, column, type_name
+        return False
+
+
+NO_NOTES: Final = NoNotes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +136,7 @@ class EventsSettings:
     keep_nulls: bool = False
     """``replace.null.with.default`` of the JSON converter, negated: a NULL is not printed as the column's default."""
     types: TypeModes = DEFAULTS
+    notes: ColumnNotes = NO_NOTES
+    """Of masked columns, and ``column.propagate.source.type`` and ``datatype.propagate.source.type``."""
+    schema_names: NameMode = NameMode.NONE
+    field_names: NameMode = NameMode.NONE
