@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,9 +25,15 @@ from walhouse.errors import WalhouseError
 from walhouse.lakehouse.session import SMALL_TABLES, local_session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from fixtures.debezium import EngineProcess
+    from oracle.recording import Recording
+
+_AHEAD = 2
+"""Recordings that are made ahead."""
 
 FOLDER = Path(__file__).resolve().parent.parent / ".walhouse" / "oracle"
 
@@ -59,25 +68,35 @@ def _can_run(dsn: str, scenario: Scenario) -> bool:
 
 def _compare_all(dsn: str, chosen: list[Scenario], arguments: argparse.Namespace) -> int:
     spark = local_session(memory="2g", settings=SMALL_TABLES)
-    failed = 0
+    found: dict[str, int] = {}
     with start_tap(FOLDER) as tap:
-        for scenario in chosen:
-            differs = _compare(spark, dsn, tap, scenario, keep=arguments.record)
-            failed += differs
-            if differs and arguments.cases:
-                shrunk = shrink(scenario, lambda each: bool(_compare(spark, dsn, tap, each, keep=False)))
-                print(f"The shortest that differs:\n\n{as_text(shrunk)}", flush=True)
+        with ThreadPoolExecutor(1) as pool:  # the engine mostly waits: the next case is recorded meanwhile
+            upcoming = deque(pool.submit(record, dsn, tap, scenario) for scenario in chosen[:_AHEAD])
+            for scenario, later in zip_longest(chosen, chosen[_AHEAD:]):
+                found[scenario.name] = _compare(spark, scenario, upcoming.popleft().result, keep=arguments.record)
+                if later is not None:
+                    upcoming.append(pool.submit(record, dsn, tap, later))
+        if arguments.cases:
+            for scenario in chosen:
+                if found[scenario.name]:
+                    _shrink(spark, dsn, tap, scenario)
+    failed = sum(found.values())
     print(f"{failed} of {sum(len(each.variants) for each in chosen)} variants of {len(chosen)} scenarios differ.")
     return min(failed, 1)
 
 
-def _compare(spark: SparkSession, dsn: str, tap: EngineProcess, scenario: Scenario, *, keep: bool) -> int:
+def _shrink(spark: SparkSession, dsn: str, tap: EngineProcess, scenario: Scenario) -> None:
+    shrunk = shrink(scenario, lambda each: bool(_compare(spark, each, lambda: record(dsn, tap, each), keep=False)))
+    print(f"The shortest that differs:\n\n{as_text(shrunk)}", flush=True)
+
+
+def _compare(spark: SparkSession, scenario: Scenario, recorded: Callable[[], Recording], *, keep: bool) -> int:
     begun = time.monotonic()
     try:
-        recording = record(dsn, tap, scenario)
+        recording = recorded()
     except (psycopg.Error, RuntimeError) as error:
         print(f"failed   {scenario.name}  {error}", flush=True)
-        return 1
+        return len(scenario.variants)
     if keep:
         recording.save()
     failed = 0

@@ -26,6 +26,9 @@ colon goes, too: it is the position of the record, where a stable name of the tr
 a string is compared without JSON's quotes; the pairs of a sparse vector and the tables of a transaction's end without
 their order; and the name that a Java object has for logical messages there as LOGICAL_DECODING_MESSAGE."""
 
+OF_A_SNAPSHOT: Final = tuple(("source", name) for name in ("ts_ms", "ts_us", "ts_ns", "sequence", "txId", "lsn"))
+"""Not compared of a snapshot's rows: each side takes a snapshot of its own, at its own time and LSN."""
+
 TRANSACTIONS: Final = "p.transaction"
 
 
@@ -66,6 +69,9 @@ def _normalised(record: Record) -> Record:
     event: Record = value.get("payload") or value
     for path in NORMALISED:
         _remove({**record, "value": event}, path)
+    if event.get("op") == "r":
+        for path in OF_A_SNAPSHOT:
+            _remove(event, path)
     _shorten_id(event.get("transaction"))
     if record["destination"] == TRANSACTIONS:
         _shorten_id(record["key"].get("payload") or record["key"])

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from oracle.debezium import END, PREFIX
 from walhouse.bronze.masking import MaskBook
+from walhouse.bronze.rows import relation_rows, snapshot_rows
 from walhouse.bronze.source import without_unwanted_messages
 from walhouse.changes.epoch import EpochRange, TableEpoch
 from walhouse.changes.resolve import resolve
@@ -19,6 +20,7 @@ from walhouse.changes.touched import MESSAGES, TRANSACTIONS, touched_in
 from walhouse.config.connector import Connector
 from walhouse.config.properties import State, find
 from walhouse.lsn import Lsn, LsnRange
+from walhouse.pgoutput.copy_text import texts_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan
 from walhouse.pgoutput.frames import frames_from_copy
 from walhouse.pgoutput.relation import RelationDescription
@@ -32,7 +34,7 @@ from walhouse.silver.transactions import transactions
 from walhouse.wiring import events_settings, silver_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -150,7 +152,32 @@ def decode(recording: Recording, told: Connector) -> pa.Table:
         for batch in decoder.decode(frames_from_copy(list(recording.frames)))
     ]
     decoder.finish()
-    return pa.Table.from_batches(batches, schema=ROW)
+    rows = pa.Table.from_batches([*_snapshot(recording, told, masks), *batches], schema=ROW)
+    return rows.combine_chunks()  # Spark's createDataFrame stops at a batch without rows
+
+
+def _snapshot(recording: Recording, told: Connector, masks: MaskBook) -> Iterator[pa.RecordBatch]:
+    """The rows of the initial snapshot, and the descriptions of its tables."""
+    at = Lsn(recording.start)
+    described = {each.oid: each for each in recording.relations if told.table_filter.captures(each.name)}
+    if recording.snapshot:
+        yield relation_rows(tuple(described.values()), 1, at, 0)
+    for chunk in recording.snapshot:
+        relation = described.get(chunk.relation)
+        if relation is None:
+            continue
+        rows = snapshot_rows(
+            texts_of_copy(list(chunk.blocks), len(relation.columns)),
+            relation,
+            pass_number=1,
+            snapshot_id="recorded",
+            visibility="",
+            chunk=chunk.number,
+            first_row=0,
+            at=at,
+            captured_at=0,
+        )
+        yield masks.masked(rows, {relation.version: relation})
 
 
 def _epoch(bronze: DataFrame, touched: Touched, relations: tuple[RelationDescription, ...]) -> TableEpoch:

@@ -10,7 +10,8 @@
     INSERT INTO t VALUES (1, 1.50);
 
 The first comment lines say what the behaviour is. Statements before ``-- changes`` come before the slots, the others
-are what is captured; each is a transaction of its own unless it stands between BEGIN and COMMIT. ``-- needs`` names
+are what is captured; each is a transaction of its own unless it stands between BEGIN and COMMIT. With a line
+``-- snapshot`` in its place what is captured is the initial snapshot of what was set up. ``-- needs`` names
 what a server may lack, an extension or xml: the scenario is left out there. ``-- with`` holds for all variants; the
 variants of several lines are combined one line at a time, not crosswise.
 """
@@ -46,6 +47,11 @@ class Scenario:
     publication: str = PUBLICATION
     needs: tuple[str, ...] = ()
 
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether the initial snapshot is what is compared."""
+        return not self.changes
+
 
 def scenarios(folder: Path = FOLDER) -> list[Scenario]:
     """All scenarios, by name."""
@@ -60,13 +66,15 @@ def read_scenario(path: Path) -> Scenario:
 def parse_scenario(name: str, text: str) -> Scenario:
     """Read a scenario's text."""
     head, separator, changes = text.partition("\n-- changes\n")
+    head, snapshot, _ = head.partition("\n-- snapshot\n")
     comments = [line for line in head.splitlines() if line.startswith("--")]
     directives = [(found[1], found[2]) for line in comments if (found := _DIRECTIVE.fullmatch(line))]
     title = " ".join(line.removeprefix("--").strip() for line in comments if not _DIRECTIVE.fullmatch(line))
     references = _names("reference", directives)
-    if not (title and references and separator and changes.strip()):
+    if not (title and references and (snapshot or (separator and changes.strip()))):
         raise ValueError(
-            f"{name}: a scenario has a title, a reference and a line '-- changes' with statements after it."
+            f"{name}: a scenario has a title, a reference and a line '-- changes' with statements after it, or a line "
+            "'-- snapshot'."
         )
     common = dict(_property(value) for kind, value in directives if kind == "with")
     return Scenario(

@@ -1,7 +1,7 @@
 """Silver as the records that Debezium would have sent, one JSON object a line.
 
 Invariant: one order over all tables, that of the commits: (commit_lsn, seq), a key change's delete, its tombstone, then
-its create.
+its create. A snapshot's rows stand at its LSN, table by table.
 Source: Debezium documentation, PostgreSQL connector, "Data change events".
 """
 
@@ -105,7 +105,9 @@ def lines_of(
         parts = [part.where(F.col("collection").isin([str(table) for table in shown])) for part in parts]
     if transactions is not None:
         parts.append(transaction_lines(transactions, _counted(transactions, frames, messages, settings), settings))
-    return _union(parts).orderBy("commit_lsn", "seq", "place").select("line") if parts else None
+    # the tables of a snapshot share its LSN and number their rows alike
+    order = ("commit_lsn", F.asc_nulls_last("read"), "seq", "place")
+    return _union(parts).orderBy(*order).select("line") if parts else None
 
 
 def _counted(

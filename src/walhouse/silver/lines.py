@@ -36,8 +36,8 @@ def table_lines(
 ) -> DataFrame:
     """A table's events and tombstones.
 
-    Columns: commit_lsn, seq, place (of the line among those of one change), xid, collection (the table), counted
-    (whether it has a place in its transaction) and line.
+    Columns: commit_lsn, seq, place (of the line among those of one change), xid, collection (the table), read (the same
+    for a snapshot's rows, else NULL), counted (whether it has a place in its transaction) and line.
     """
     after = struct_of(rows.schema, "after")
     fields = {column: after[field] for column, field in fields_of(after).items()}
@@ -48,17 +48,18 @@ def table_lines(
     tombstone = line(topic, key, F.lit(NULL), headers)
     lines = F.when(is_delete & F.lit(settings.tombstones), F.array(event, tombstone)).otherwise(F.array(event))
     first = F.when(is_delete, F.lit(0)).otherwise(F.lit(2))
-    counted = F.col("op") != Op.READ.value
+    is_read = F.col("op") == Op.READ.value
     return (
         _not_skipped(rows, settings)
-        .select("commit_lsn", "seq", "xid", first.alias("first"), counted.alias("is_change"), F.posexplode(lines))
+        .select("commit_lsn", "seq", "xid", first.alias("first"), is_read.alias("is_read"), F.posexplode(lines))
         .select(
             "commit_lsn",
             "seq",
             (F.col("first") + F.col("pos")).alias("place"),
             "xid",
             F.lit(str(table)).alias("collection"),
-            (F.col("is_change") & (F.col("pos") == 0)).alias("counted"),
+            F.when(F.col("is_read"), F.lit(str(table))).alias("read"),
+            (~F.col("is_read") & (F.col("pos") == 0)).alias("counted"),
             F.col("col").alias("line"),
         )
     )
@@ -92,6 +93,7 @@ def message_lines(rows: DataFrame, settings: EventsSettings) -> DataFrame:
         F.lit(0).alias("place"),
         "xid",
         F.lit(MESSAGES).alias("collection"),
+        F.lit(None).cast("string").alias("read"),
         F.col("transactional").alias("counted"),
         text.alias("line"),
     )

@@ -75,6 +75,7 @@ def transaction_lines(begun: DataFrame, events: DataFrame, settings: EventsSetti
             F.lit(0).alias("place"),
             "xid",
             F.lit(None).cast("string").alias("collection"),
+            F.lit(None).cast("string").alias("read"),
             F.lit(False).alias("counted"),  # noqa: FBT003  (F.lit's value)
             "mark.line",
         )
