@@ -27,6 +27,8 @@ def capture_settings(configuration: Configuration) -> CaptureSettings:
         publication=connector.publication_name,
         publication_mode=connector.publication_autocreate_mode,
         via_partition_root=connector.publish_via_partition_root,
+        published_operations=connector.published_operations,
+        identities=connector.identity_rules,
         selection=connector.table_filter,
         messages=connector.message_filter,
         masks=connector.column_masks,

@@ -30,6 +30,7 @@ from walhouse.config.connection import ConnectionSettings
 from walhouse.config.filters import NameFilter, TableFilter, split_list
 from walhouse.config.java_regex import PatternError, compile_pattern
 from walhouse.config.masks import MaskRule, in_order, is_mask, parse_mask
+from walhouse.config.replica_identity import IdentityEntry, IdentityRules, parse_identities
 from walhouse.config.secrets import Secret, SecretReference, parse_secret, resolve_secret
 
 
@@ -60,6 +61,9 @@ _LATER_SNAPSHOT_MODES: Final = (
     "recovery",
     "custom",
 )
+PUBLISHED: Final = {"c": "insert", "u": "update", "d": "delete", "t": "truncate"}
+"""Operations as ``skipped.operations`` and as PostgreSQL's publications name them."""
+
 MASKS: Final = "column.masks"
 """The field of all ``column.mask…`` and ``column.truncate…`` properties, whose names hold what they ask for."""
 
@@ -90,6 +94,11 @@ def _patterns(value: object) -> object:
 
 def _mask(value: object) -> object:
     return parse_mask(*value) if isinstance(value, tuple) else value
+
+
+def _identities(value: object) -> object:
+    entries = ",".join(value) if isinstance(value, list) else value
+    return parse_identities(entries) if isinstance(entries, str) else value
 
 
 def _snapshot_mode(value: object) -> object:
@@ -152,6 +161,7 @@ class Connector(BaseModel):
     ] = "dbz_publication"
     publication_autocreate_mode: AutocreateMode = AutocreateMode.ALL_TABLES
     publish_via_partition_root: bool = False
+    replica_identity_autoset_values: Annotated[tuple[IdentityEntry, ...], BeforeValidator(_identities)] = ()
     snapshot_mode: Annotated[SnapshotMode, BeforeValidator(_snapshot_mode)] = SnapshotMode.INITIAL
     schema_include_list: Patterns = ()
     schema_exclude_list: Patterns = ()
@@ -238,6 +248,18 @@ class Connector(BaseModel):
     def column_rules(self) -> ColumnRules:
         """Which columns events show, and which are their keys."""
         return ColumnRules(self.table_filter.columns, self.message_key_columns, self.case_sensitive_filters)
+
+    @property
+    def identity_rules(self) -> IdentityRules:
+        """Which replica identity captured tables are to have."""
+        return IdentityRules(self.replica_identity_autoset_values, self.case_sensitive_filters)
+
+    @property
+    def published_operations(self) -> tuple[str, ...]:
+        """What a publication that is made here publishes: all, but for operations that the user said to skip."""
+        if "skipped_operations" not in self.model_fields_set:
+            return tuple(PUBLISHED.values())
+        return tuple(name for letter, name in PUBLISHED.items() if letter not in self.skipped_operations)
 
     @property
     def message_filter(self) -> NameFilter:
