@@ -36,7 +36,7 @@ from walhouse.lakehouse.tables import register_tables, table_exists
 from walhouse.ops.reporting import Reporter, Silent
 from walhouse.ops.retry import Retry, despite_contention, retry_for
 from walhouse.ops.status import Status, read_status
-from walhouse.postgres.check import Finding, check_source
+from walhouse.postgres.check import check_source
 from walhouse.postgres.connection import connect
 from walhouse.postgres.publication import drop_publication
 from walhouse.postgres.slot import drop_slot, find_slot
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from walhouse.lsn import Lsn
     from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
+    from walhouse.postgres.finding import Finding
 
 IDLE_SECONDS = 1.0
 """Pause of a continuous run when there was nothing to do."""
@@ -195,6 +196,9 @@ class Walhouse:
             mode=settings.publication_mode,
             selection=settings.selection,
             via_root=settings.via_partition_root,
+            columns=self.configuration.connector.column_rules,
+            masks=settings.masks,
+            identities=settings.identities,
         )
 
     def capture(self, progress: Reporter | None = None, *, start_new_generation: bool = False) -> Progress:

@@ -28,6 +28,7 @@ def capture_settings(configuration: Configuration) -> CaptureSettings:
         publication=connector.publication_name,
         publication_mode=connector.publication_autocreate_mode,
         via_partition_root=connector.publish_via_partition_root,
+        identities=connector.identity_rules,
         selection=connector.table_filter,
         messages=connector.message_filter,
         transactions=connector.provide_transaction_metadata,

@@ -102,6 +102,8 @@ def test_a_list_may_be_debeziums_text_or_yamls_list(tmp_path: Path) -> None:
         ("decimal.handling.mode: exact", "connector.decimal.handling.mode (line 3): should be 'precise', 'double'"),
         ("slot.failover: true", "(line 3): only its default is taken (false): not"),
         ("message.key.columns: 'a.b'", "connector.message.key.columns (line 3): 'a.b' is not of the form table:col"),
+        ("replica.identity.autoset.values: a.b", "autoset.values (line 3): 'a.b' is not of the form table:FULL"),
+        ("replica.identity.autoset.values: ['a.[b:FULL']", "autoset.values (line 3): the pattern 'a.[b'"),
         ("message.key.columns: 'a.[b:c'", "connector.message.key.columns (line 3): the pattern 'a.[b'"),
         ("column.mask.hash.x.with.salt.y: a.b.c", "connector.column.mask.hash.x (line 3): 'x' is no digest"),
         ("table.whitelist: a", "connector.table.whitelist (line 3): is called table.include.list"),
@@ -293,11 +295,13 @@ def test_initial_statements_are_split_and_never_shown(tmp_path: Path) -> None:
 
 def test_filters_tell_case_only_if_the_lake_says_so(tmp_path: Path) -> None:
     lists = "table.include.list: s.T\nmessage.prefix.include.list: P\nmessage.key.columns: s.T:a"
+    lists += "\nreplica.identity.autoset.values: s.T:FULL"
     for lake, told in (("", False), ("  case_sensitive_filters: true\n", True)):
         connector = read(with_connector(lists) + lake, tmp_path).connector
         assert connector.table_filter.captures(TableName("s", "t")) is not told
         assert connector.message_filter.matches("p") is not told
         assert (connector.column_rules.key_of(TableName("s", "t")) is None) is told
+        assert (connector.identity_rules.of(TableName("s", "t")) is None) is told
         assert connector.table_filter.captures(TableName("s", "T"))
 
 

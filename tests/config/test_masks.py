@@ -49,6 +49,7 @@ def test_the_salt_is_in_no_representation() -> None:
             "connector.column.mask.hash.v3.MD5 (line 6): expected column.mask.hash.[v2.]ALGORITHM",
         ),
         ("column.mask.hash.MD5.salt.pepper: s.t.a", "connector.column.mask.hash.MD5 (line 6): expected column.mask"),
+        ("column.mask.hash.MD5.with.salt: s.t.a", "connector.column.mask.hash.MD5 (line 6): expected column.mask"),
         ("column.mask.hash.MD5.pepper: s.t.a", "connector.column.mask.hash.MD5 (line 6): expected column.mask"),
         ("colum.mask.hash.MD5.with.salt.pepper: s.t.a", "connector.colum.mask.hash.MD5 (line 6): unknown property"),
         ("column.msk.hsh.MD5.with.salt.pepper: s.t.a", "connector.column.msk.hsh.MD5 (line 6): unknown property"),

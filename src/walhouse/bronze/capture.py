@@ -20,7 +20,13 @@ from walhouse.pgoutput.decoder import DecoderPlan
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.identity import read_identity, require_same
 from walhouse.postgres.probe import has_frames
-from walhouse.postgres.publication import read_publication, require_unchanged
+from walhouse.postgres.publication import (
+    captured_tables,
+    publishes_roots,
+    read_publication,
+    require_unchanged,
+)
+from walhouse.postgres.replica_identity import set_identities
 from walhouse.postgres.slot import advance, find_slot, require_usable
 from walhouse.postgres.wal import current_xid, flushed_lsn, wait_flushed
 
@@ -65,17 +71,27 @@ class Capture:
     def begin(self) -> Progress:
         """Make sure that bronze and slot fit together; take the initial snapshot if bronze is empty.
 
-        Raises SourceChangedError, SlotMissingError, SlotGapError and the other errors of the slot.
+        Raises SourceChangedError, SlotMissingError, SlotGapError and the other errors of the slot, ConfigurationError
+        and ReplicaIdentityError if the identities that were asked for cannot be set.
         """
         source = read_identity(self._settings.connection)
+        if self._progress is not None:
+            require_same(self._progress.source, source)
+        self._set_identities()
         if self._progress is None:
             self._progress = InitialPass(self._spark, self._layout, self._settings, self._conn).run(source)
-        else:
-            require_same(self._progress.source, source)
         self._relations.refresh(self._progress.pass_number)
         self._require_slot(self._progress)
         advance(self._conn, self._settings.slot, self._progress.captured_to)
         return self._progress
+
+    def _set_identities(self) -> None:
+        """Before tables are published: without a usable identity, published ones take no updates and deletes."""
+        settings = self._settings
+        if settings.identities.entries:
+            via_root = publishes_roots(self._conn, settings.publication, otherwise=settings.via_partition_root)
+            tables = captured_tables(self._conn, settings.selection, via_root=via_root)
+            set_identities(self._conn, tables, settings.identities)
 
     def target(self) -> Lsn:
         """The server's flushed LSN: nothing before it can be lost in a crash of the server."""

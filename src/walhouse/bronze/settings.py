@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from walhouse.config.connector import AutocreateMode, SnapshotMode
     from walhouse.config.filters import NameFilter, TableFilter
     from walhouse.config.masks import MaskRule
+    from walhouse.config.replica_identity import IdentityRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class CaptureSettings:
     publication: str
     publication_mode: AutocreateMode
     via_partition_root: bool
+    identities: IdentityRules
+    """Which replica identity captured tables get when capture begins."""
     selection: TableFilter
     messages: NameFilter
     """Which prefixes of logical messages are captured."""

@@ -42,7 +42,7 @@ class Facts:
     snapshot_seqs: tuple[int, int] | None = None
     """``seq`` of the first and the last snapshot row; None if there are none."""
     begins_snapshot: bool = False
-    """Whether the first of them is the whole snapshot's first: no table comes before this one, not even an empty one."""
+    """Whether the first of them is the whole snapshot's first: no table, not even an empty one, comes before."""
     ends_snapshot: bool = False
     """Whether the last of them is the whole snapshot's last."""
 

@@ -30,6 +30,7 @@ from walhouse.config.connection import ConnectionSettings
 from walhouse.config.filters import NameFilter, TableFilter, split_list
 from walhouse.config.java_regex import PatternError, compile_pattern
 from walhouse.config.masks import MaskRule, in_order, is_mask, parse_mask
+from walhouse.config.replica_identity import IdentityEntry, IdentityRules, parse_identities
 from walhouse.config.schema_notes import SchemaNotes
 from walhouse.config.secrets import Secret, SecretReference, parse_secret, resolve_secret
 
@@ -93,6 +94,11 @@ def _mask(value: object) -> object:
     return parse_mask(*value) if isinstance(value, tuple) else value
 
 
+def _identities(value: object) -> object:
+    entries = ",".join(value) if isinstance(value, list) else value
+    return parse_identities(entries) if isinstance(entries, str) else value
+
+
 def _snapshot_mode(value: object) -> object:
     if value in _LATER_SNAPSHOT_MODES:
         raise ValueError(f"the mode {value} is not supported yet: use initial or no_data")
@@ -153,6 +159,7 @@ class Connector(BaseModel):
     ] = "dbz_publication"
     publication_autocreate_mode: AutocreateMode = AutocreateMode.ALL_TABLES
     publish_via_partition_root: bool = False
+    replica_identity_autoset_values: Annotated[tuple[IdentityEntry, ...], BeforeValidator(_identities)] = ()
     snapshot_mode: Annotated[SnapshotMode, BeforeValidator(_snapshot_mode)] = SnapshotMode.INITIAL
     schema_include_list: Patterns = ()
     schema_exclude_list: Patterns = ()
@@ -256,6 +263,11 @@ class Connector(BaseModel):
             self.datatype_propagate_source_type,
             self.case_sensitive_filters,
         )
+
+    @property
+    def identity_rules(self) -> IdentityRules:
+        """Which replica identity captured tables are to have."""
+        return IdentityRules(self.replica_identity_autoset_values, self.case_sensitive_filters)
 
     @property
     def message_filter(self) -> NameFilter:

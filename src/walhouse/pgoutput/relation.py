@@ -11,12 +11,17 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
+_TEXT_OIDS: Final = frozenset({25, 1042, 1043})
+_FIRST_OWN_OID: Final = 16384
+"""PostgreSQL's own types have lower OIDs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,14 @@ class ColumnDescription:
     enum_labels: tuple[str, ...] | None = None
     comment: str | None = None
     generated: bool | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is char, varchar, text or a domain over these, which alone can be masked. Where the catalog does
+        not know the column, its type may be such a domain, and counts."""
+        if self.base_type is None:
+            return self.type_oid in _TEXT_OIDS or self.type_oid >= _FIRST_OWN_OID
+        return self.base_type in _TEXTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +98,13 @@ class RelationDescription:
     def identity_columns(self) -> tuple[str, ...]:
         """Names of the kept columns of the replica identity, by position."""
         return tuple(column.name for column in self.columns if column.identity)
+
+    @property
+    def own_key(self) -> tuple[str, ...]:
+        """The columns that identify a row to Debezium: the primary key, else the first unique key, else none."""
+        if self.primary_key:
+            return self.primary_key
+        return self.unique_keys[0] if self.unique_keys else ()
 
     def position(self, column: str) -> int | None:
         """The array position of a column, or None if this version does not have it."""

@@ -32,11 +32,9 @@ def key_columns(relation: RelationDescription) -> tuple[str, ...]:
     Where the catalog is unknown (``primary_key`` None) the replica identity stands in: with DEFAULT or an index its
     columns are a key; with FULL or NOTHING none can be told.
     """
-    if relation.primary_key:
-        return relation.primary_key
     if relation.primary_key is None and relation.replica_identity in {"d", "i"}:
         return relation.identity_columns
-    return relation.unique_keys[0] if relation.unique_keys else ()
+    return relation.own_key
 
 
 def with_chosen_keys(
