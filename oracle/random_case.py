@@ -225,12 +225,18 @@ def _statement(random: Random, table: _Table) -> str:
     return f"DELETE FROM {table.name} WHERE {one};"
 
 
+def _literals(column: _Column) -> list[str]:
+    """Of a required number NaN and infinity stop the engine."""
+    unfit = {"'NaN'", "'Infinity'"} if column.required and column.type.startswith("numeric") else set()
+    return [literal for literal in TYPES[column.type] if literal not in unfit]
+
+
 def _value(random: Random, column: _Column) -> str:
     if not column.required and random.random() < 0.15:
         return "NULL"
     if column.type == "text" and column.name.startswith("c") and random.random() < 0.2:
         return _LONG.format(n=400)
-    return random.choice(TYPES[column.type])
+    return random.choice(_literals(column))
 
 
 def shrink(scenario: Scenario, differs: Callable[[Scenario], bool]) -> Scenario:
