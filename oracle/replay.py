@@ -152,8 +152,9 @@ def decode(recording: Recording, told: Connector) -> pa.Table:
         for batch in decoder.decode(frames_from_copy(list(recording.frames)))
     ]
     decoder.finish()
-    rows = pa.Table.from_batches([*_snapshot(recording, told, masks), *batches], schema=ROW)
-    return rows.combine_chunks()  # Spark's createDataFrame stops at a batch without rows
+    # Spark's createDataFrame stops at a batch without rows
+    filled = [batch for batch in (*_snapshot(recording, told, masks), *batches) if batch.num_rows]
+    return pa.Table.from_batches(filled, schema=ROW) if filled else ROW.empty_table()
 
 
 def _snapshot(recording: Recording, told: Connector, masks: MaskBook) -> Iterator[pa.RecordBatch]:

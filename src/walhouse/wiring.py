@@ -9,6 +9,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from walhouse import __version__
+from walhouse.bronze.masking import MaskBook
 from walhouse.bronze.settings import CaptureSettings
 from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.modes import BinaryMode, DecimalMode, HstoreMode, IntervalMode, TimeMode, TypeModes
@@ -49,6 +50,7 @@ def silver_settings(connector: Connector) -> SilverSettings:
         placeholder=connector.unavailable_value_placeholder,
         types=type_modes(connector),
         columns=connector.column_rules,
+        masks=MaskBook(connector.column_masks),
         skip_unchanged=connector.skip_messages_without_change,
         version=__version__,
     )

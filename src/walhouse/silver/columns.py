@@ -31,6 +31,8 @@ class SilverColumn(NamedTuple):
     type: SilverType
     slot: int
     """Where its texts are, see ``walhouse.silver.texts``."""
+    changes_only: bool = False
+    """Whether a new row can lack it just because it did not change, whatever its type."""
 
     @property
     def required(self) -> bool:
@@ -45,7 +47,7 @@ class SilverColumn(NamedTuple):
     @property
     def toastable(self) -> bool:
         """Whether its value can be missing from a new row because it did not change."""
-        return self.type.toastable
+        return self.type.toastable or self.changes_only
 
     @property
     def before(self) -> str:
@@ -75,8 +77,10 @@ def silver_columns(
     found = {name: (column, silver_type(column, modes)) for name, column in latest_columns(relations).items()}
     shown = {name: (column, kind) for name, (column, kind) in found.items() if kind is not None}
     names = name_fields(shown, fields or {})
+    changes_only = any(relation.sends_changed_columns for relation in relations)
     return tuple(
-        SilverColumn(name, names[name], column, kind, slot) for slot, (name, (column, kind)) in enumerate(shown.items())
+        SilverColumn(name, names[name], column, kind, slot, changes_only)
+        for slot, (name, (column, kind)) in enumerate(shown.items())
     )
 
 

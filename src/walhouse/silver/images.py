@@ -13,6 +13,7 @@ from pyspark.sql.types import MapType
 
 from walhouse.lakehouse.tables import sql_type
 from walhouse.names import quote, string_literal
+from walhouse.pgoutput.relation import BY_KEY
 from walhouse.pgoutput.row import BeforeKind, Op
 from walhouse.silver.keys import versions_by_key
 from walhouse.silver.texts import is_lost, of_versions
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from walhouse.silver.columns import SilverColumn
     from walhouse.silver.settings import SilverSettings
 
-_KEY_ONLY: Final = frozenset("din")
-"""Replica identities under which an old tuple holds the identity's columns at most: default, index, nothing."""
+_KEY_ONLY: Final = BY_KEY | {"n"}
+"""Replica identities under which an old tuple holds the identity's columns at most."""
 
 NO_NAMES: Final = "CAST(array() AS array<string>)"
 
@@ -153,7 +154,15 @@ class Images:
         value = column.type.convert(column.after)
         if not column.toastable or column.type.unavailable is None:
             return value
-        return f"CASE WHEN {is_lost(column)} THEN {column.type.unavailable(self._settings)} ELSE {value} END"
+        return f"CASE WHEN {is_lost(column)} THEN {self._placeholder(column)} ELSE {value} END"
+
+    def _placeholder(self, column: SilverColumn) -> str:
+        """What stands for a value that was not sent; of a masked column masked, as any other value of it."""
+        assert column.type.unavailable is not None
+        relation = next(each for each in reversed(self._relations) if column.name in each.column_names)
+        plain = self._settings.placeholder_text
+        hidden = self._settings.masks.masked_text(relation, column.name, plain)
+        return column.type.unavailable(self._settings) if hidden == plain else string_literal(hidden)
 
 
 def null(kind: DataType) -> str:
