@@ -24,7 +24,7 @@ from walhouse.lsn import Lsn
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.connection import connect
 from walhouse.postgres.peek import peek_blocks
-from walhouse.postgres.slot import created_slot
+from walhouse.postgres.slot import created_slot, find_slot
 from walhouse.postgres.snapshot import chunk_blocks, imported_snapshot, plan_chunks
 from walhouse.postgres.wal import flushed_lsn
 
@@ -113,6 +113,7 @@ class _Run:
             found = connection.execute("SELECT pg_current_xact_id()::text::int8").fetchone()
             assert found is not None
             server = str(connection.info.server_version)
+            own_slot = find_slot(connection, f"{self.settings.database[:50]}_walhouse")
         frames = tuple(
             block
             for blocks in peek_blocks(self.settings, f"{self.settings.database[:50]}_walhouse", _PUBLICATION, end)
@@ -133,6 +134,7 @@ class _Run:
             start=int(start),
             end=int(end),
             next_xid=int(found[0]),
+            slot_xmin=None if own_slot is None else own_slot.catalog_xmin,
             frames=frames,
             relations=relations,
             variants=variants,

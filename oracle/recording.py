@@ -53,6 +53,7 @@ class Recording:
     relations: tuple[RelationDescription, ...]
     variants: dict[str, Variant]
     snapshot: tuple[SnapshotChunk, ...] = ()
+    slot_xmin: int | None = None
 
     def save(self, folder: Path = FOLDER) -> None:
         """Write the file."""
@@ -62,6 +63,7 @@ class Recording:
             "start": self.start,
             "end": self.end,
             "next_xid": self.next_xid,
+            "slot_xmin": self.slot_xmin,
             "frames": _pack(self.frames),
             "relations": [json.loads(relation.to_json()) for relation in self.relations],
             "snapshot": [{**asdict(chunk), "blocks": _pack(chunk.blocks)} for chunk in self.snapshot],
@@ -87,6 +89,7 @@ class Recording:
             variants={
                 variant: Variant(each["properties"], tuple(each["events"])) for variant, each in raw["variants"].items()
             },
+            slot_xmin=raw.get("slot_xmin"),
             snapshot=tuple(
                 SnapshotChunk(each["relation"], each["number"], _unpack(each["blocks"]))
                 for each in raw.get("snapshot", ())

@@ -6,7 +6,7 @@ Invariant: only the product's own code makes events here; there is no server, no
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -87,7 +87,7 @@ class Replay:
     def __init__(self, spark: SparkSession, recording: Recording) -> None:
         self._spark = spark
         self._recording = recording
-        self._captured: dict[tuple[TableFilter, NameFilter, tuple[MaskRule, ...], bool], _Captured] = {}
+        self._captured: dict[_Choice, _Captured] = {}
 
     def lines(self, properties: Mapping[str, str]) -> list[str]:
         """The lines under these properties."""
@@ -115,12 +115,28 @@ class Replay:
         return [] if lines is None else [row[0] for row in lines.toLocalIterator()]
 
     def _capture(self, told: Connector) -> _Captured:
-        chosen = told.table_filter, told.message_filter, told.column_masks, told.provide_transaction_metadata
+        chosen = _Choice(
+            told.table_filter,
+            told.message_filter,
+            told.column_masks,
+            told.provide_transaction_metadata,
+            told.xmin_fetch_interval_ms > 0,
+        )
         if chosen not in self._captured:
             rows = decode(self._recording, told)
             bronze = self._spark.createDataFrame(rows)
             self._captured[chosen] = _Captured(bronze, touched_in(bronze), _descriptions(rows))
         return self._captured[chosen]
+
+
+class _Choice(NamedTuple):
+    """What decides which rows are captured."""
+
+    tables: TableFilter
+    messages: NameFilter
+    masks: tuple[MaskRule, ...]
+    transactions: bool
+    xmin: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +160,7 @@ def decode(recording: Recording, told: Connector) -> pa.Table:
         known_versions=frozenset(),
         seen_messages=frozenset(),
         transactions=told.provide_transaction_metadata,
+        slot_xmin=recording.slot_xmin if told.xmin_fetch_interval_ms else None,
     )
     decoder = Decoder(plan, told.table_filter)
     masks = MaskBook(told.column_masks)

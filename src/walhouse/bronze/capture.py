@@ -18,6 +18,7 @@ from walhouse.errors import SlotGapError, SlotMissingError
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.decoder import DecoderPlan
 from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.heartbeat import beat
 from walhouse.postgres.identity import read_identity, require_same
 from walhouse.postgres.probe import has_frames
 from walhouse.postgres.publication import (
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.postgres.connection import Connection
+    from walhouse.postgres.slot import SlotState
 
 
 class CaptureStep(NamedTuple):
@@ -83,6 +85,8 @@ class Capture:
         self._relations.refresh(self._progress.pass_number)
         self._require_slot(self._progress)
         advance(self._conn, self._settings.slot, self._progress.captured_to)
+        if self._settings.heartbeat_query is not None:
+            beat(self._conn, self._settings.heartbeat_query)
         return self._progress
 
     def _set_identities(self) -> None:
@@ -117,7 +121,7 @@ class Capture:
         return progress
 
     def _pass(self, progress: Progress, end: Lsn) -> Progress:
-        self._require_slot(progress)
+        slot = self._require_slot(progress)
         upcoming = progress.next(end, self._publication(progress))
         catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
         self._layout.require_distinct(relation.name for relation in catalog.values())
@@ -137,6 +141,7 @@ class Capture:
                 seen_messages=frozenset(progress.messages),
                 last=progress.last,
                 transactions=self._settings.transactions,
+                slot_xmin=slot.catalog_xmin if self._settings.tells_xmin else None,
             ),
             selection=self._settings.selection,
             messages=self._settings.messages,
@@ -161,7 +166,7 @@ class Capture:
         require_unchanged(self._conn, progress.publication, state)
         return state.fingerprint
 
-    def _require_slot(self, progress: Progress) -> None:
+    def _require_slot(self, progress: Progress) -> SlotState:
         slot = find_slot(self._conn, self._settings.slot)
         if slot is None:
             raise SlotMissingError(
@@ -181,6 +186,7 @@ class Capture:
                 bronze_lsn=str(progress.captured_to),
                 slot_lsn=str(slot.confirmed_flush_lsn),
             )
+        return slot
 
     def _require_begun(self) -> Progress:
         assert self._progress is not None, "begin() comes first"

@@ -30,6 +30,10 @@ class CaptureSettings:
     selection: TableFilter
     messages: NameFilter
     """Which prefixes of logical messages are captured."""
+    tells_xmin: bool
+    """Whether each change tells the slot's ``catalog_xmin``."""
+    heartbeat_query: str | None
+    """What is run on the source before each capture."""
     transactions: bool
     """Whether each transaction gets a row of its own."""
     masks: tuple[MaskRule, ...]

@@ -179,6 +179,11 @@ class Connector(BaseModel):
         tuple[KeyEntry, ...], BeforeValidator(lambda value: parse_keys(value) if isinstance(value, str) else value)
     ] = ()
     skip_messages_without_change: bool = False
+    heartbeat_interval_ms: Annotated[int, Field(ge=0)] = 0
+    heartbeat_action_query: Text | None = None
+    topic_heartbeat_prefix: Text = "__debezium-heartbeat"
+    topic_heartbeat_name: Text | None = None
+    xmin_fetch_interval_ms: Annotated[int, Field(ge=0)] = 0
     provide_transaction_metadata: bool = False
     topic_transaction: Text = "transaction"
     skipped_operations: Items = ("t",)

@@ -66,6 +66,8 @@ class DecoderPlan:
     seen_messages: frozenset[int]
     last: LastCommit = NOTHING_YET
     """What the stream said last before the window."""
+    slot_xmin: int | None = None
+    """``catalog_xmin`` of the slot, if each row is to tell it."""
     transactions: bool = False
     """Whether each kept transaction gets a row, also one without a change that is captured."""
 
@@ -196,7 +198,10 @@ class Decoder:
                 bytes=frames.size,
             )
         )
-        batch = Batch(frames, transactions, relations, rare.messages, self._plan.pass_number, self._plan.captured_at)
+        plan = self._plan
+        batch = Batch(
+            frames, transactions, relations, rare.messages, plan.pass_number, plan.captured_at, plan.slot_xmin
+        )
         return batch.to_arrow(rows, tuples, images)
 
     def _changes(self, frames: Frames, types: Octets, transactions: Transactions, rare: RareMessages) -> Rows:

@@ -60,6 +60,7 @@ ROW: Final = pa.schema(
         pa.field("xid", pa.int64()),
         pa.field("commit_ts", MICROS),
         pa.field("previous_end", pa.int64()),
+        pa.field("slot_xmin", pa.int64()),
         pa.field("captured_at", MICROS),
         pa.field("relation_version", pa.int64()),
         # the change

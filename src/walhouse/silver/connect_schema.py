@@ -148,6 +148,18 @@ def transaction_value_schema() -> Schema:
     return _struct(fields, name="io.debezium.connector.common.TransactionMetadataValue", version=1)
 
 
+def heartbeat_key_schema() -> Schema:
+    """Of a heartbeat's key."""
+    return _struct(
+        [_field(_plain("string"), "serverName")], name="io.debezium.connector.common.ServerNameKey", version=1
+    )
+
+
+def heartbeat_value_schema() -> Schema:
+    """Of a heartbeat."""
+    return _struct([_field(_plain("int64"), "ts_ms")], name="io.debezium.connector.common.Heartbeat", version=1)
+
+
 def source_schema() -> Schema:
     """Of ``source``."""
     required = {"version", "connector", "name", "ts_ms", "db", "schema", "table"}

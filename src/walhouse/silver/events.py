@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.lakehouse.tables import table_exists
+from walhouse.pgoutput.row import Kind
+from walhouse.silver.heartbeats import heartbeat_lines
 from walhouse.silver.keys import with_chosen_keys
 from walhouse.silver.lines import counted_events, counted_messages, message_lines, table_lines
 from walhouse.silver.places import numbered, transaction_lines
@@ -78,6 +80,7 @@ def event_lines(
         settings,
         tables,
         only=only,
+        passes=_passes(spark, layout, from_lsn, to_lsn) if only is None and settings.heartbeat_ms else None,
     )
 
 
@@ -89,8 +92,12 @@ def lines_of(
     tables: Mapping[TableName, Sequence[RelationDescription]],
     *,
     only: Collection[TableName] | None = None,
+    passes: DataFrame | None = None,
 ) -> DataFrame | None:
-    """The lines of these rows of silver, in order, in a column ``line``; None if there are no frames."""
+    """The lines of these rows of silver, in order, in a column ``line``; None if there are no frames.
+
+    ``passes``: bronze's progress rows, which give heartbeats.
+    """
     shown = [table for table in frames if only is None or table in only]
     require_distinct_topics(shown, settings)
     parts = [
@@ -105,6 +112,8 @@ def lines_of(
         parts = [part.where(F.col("collection").isin([str(table) for table in shown])) for part in parts]
     if transactions is not None:
         parts.append(transaction_lines(transactions, _counted(transactions, frames, messages, settings), settings))
+    if passes is not None:
+        parts.append(heartbeat_lines(passes, settings))
     # the tables of a snapshot share its LSN and number their rows alike
     order = ("commit_lsn", F.asc_nulls_last("read"), "seq", "place")
     return _union(parts).orderBy(*order).select("line") if parts else None
@@ -124,6 +133,11 @@ def _counted(
 
 def _union(parts: Sequence[DataFrame]) -> DataFrame:
     return reduce(lambda one, other: one.unionAll(other), parts)
+
+
+def _passes(spark: SparkSession, layout: LakeLayout, from_lsn: Lsn | None, to_lsn: Lsn | None) -> DataFrame:
+    rows = spark.table(str(layout.bronze)).where(F.col("kind") == Kind.PROGRESS.value)
+    return _between(rows.withColumn("commit_lsn", F.col("captured_to")), from_lsn, to_lsn)
 
 
 def _between(rows: DataFrame, from_lsn: Lsn | None, to_lsn: Lsn | None) -> DataFrame:

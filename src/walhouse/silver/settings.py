@@ -155,6 +155,12 @@ class EventsSettings:
     """``provide.transaction.metadata``."""
     transaction_topic: str = "transaction"
     """``topic.transaction``."""
+    heartbeat_ms: int = 0
+    """``heartbeat.interval.ms``; 0: none."""
+    heartbeat_topic_prefix: str = "__debezium-heartbeat"
+    """``topic.heartbeat.prefix``."""
+    heartbeat_topic_name: str | None = None
+    """``topic.heartbeat.name``, the whole name."""
     keep_nulls: bool = False
     """``replace.null.with.default`` of the JSON converter, negated: a NULL is not printed as the column's default."""
     types: TypeModes = DEFAULTS

@@ -77,7 +77,7 @@ def source(settings: SilverSettings, table: TableName, facts: Facts = NOTHING) -
         "table": string_literal(table.table),
         "txId": f"CASE WHEN {is_read} THEN xid ELSE xid % {XID_EPOCH}L END",
         "lsn": lsn,
-        "xmin": "CAST(NULL AS bigint)",
+        "xmin": "slot_xmin",
         "origin": "origin.name",
         "origin_lsn": "origin.lsn",
     }
