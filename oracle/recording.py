@@ -27,8 +27,21 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotChunk:
+    """One chunk of a table's initial snapshot, as the blocks of a COPY in text format."""
+
+    relation: int
+    """The OID of the table."""
+    number: int
+    blocks: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
-    """``frames``: the blocks of a binary COPY over a peek, from the slot's start to ``end``."""
+    """``frames``: the blocks of a binary COPY over a peek, from the slot's start to ``end``.
+
+    ``snapshot``: the chunks of the initial snapshot, if that is what is compared.
+    """
 
     name: str
     server: str
@@ -39,6 +52,7 @@ class Recording:
     frames: tuple[bytes, ...]
     relations: tuple[RelationDescription, ...]
     variants: dict[str, Variant]
+    snapshot: tuple[SnapshotChunk, ...] = ()
 
     def save(self, folder: Path = FOLDER) -> None:
         """Write the file."""
@@ -50,6 +64,7 @@ class Recording:
             "next_xid": self.next_xid,
             "frames": _pack(self.frames),
             "relations": [json.loads(relation.to_json()) for relation in self.relations],
+            "snapshot": [{**asdict(chunk), "blocks": _pack(chunk.blocks)} for chunk in self.snapshot],
             "variants": {name: asdict(variant) for name, variant in self.variants.items()},
         }
         folder.mkdir(parents=True, exist_ok=True)
@@ -72,6 +87,10 @@ class Recording:
             variants={
                 variant: Variant(each["properties"], tuple(each["events"])) for variant, each in raw["variants"].items()
             },
+            snapshot=tuple(
+                SnapshotChunk(each["relation"], each["number"], _unpack(each["blocks"]))
+                for each in raw.get("snapshot", ())
+            ),
         )
 
 

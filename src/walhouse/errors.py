@@ -227,6 +227,12 @@ class NameCollisionError(ConfigurationError):
     """Two source tables would become one lake table. Fields: tables, name."""
 
 
+class FieldCollisionError(ConfigurationError):
+    """Two columns of a table would be printed under one name. Fields: table, columns, name."""
+
+    safe = "Nothing was printed, and the lake is as it was."
+
+
 class TypeConflictError(LakeError):
     """The lake's column has another type than the source now needs. Fields: table, column, expected, found."""
 

@@ -9,7 +9,9 @@ import uuid
 from typing import TYPE_CHECKING
 
 from walhouse import __version__
+from walhouse.bronze.masking import MaskBook
 from walhouse.bronze.settings import CaptureSettings
+from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.modes import BinaryMode, DecimalMode, HstoreMode, IntervalMode, TimeMode, TypeModes
 from walhouse.silver.settings import EventsSettings, SilverSettings
 
@@ -27,10 +29,10 @@ def capture_settings(configuration: Configuration) -> CaptureSettings:
         publication=connector.publication_name,
         publication_mode=connector.publication_autocreate_mode,
         via_partition_root=connector.publish_via_partition_root,
-        published_operations=connector.published_operations,
         identities=connector.identity_rules,
         selection=connector.table_filter,
         messages=connector.message_filter,
+        transactions=connector.provide_transaction_metadata,
         masks=connector.column_masks,
         snapshot_mode=connector.snapshot_mode,
         max_pass_bytes=lake.max_pass_bytes,
@@ -48,6 +50,7 @@ def silver_settings(connector: Connector) -> SilverSettings:
         placeholder=connector.unavailable_value_placeholder,
         types=type_modes(connector),
         columns=connector.column_rules,
+        masks=MaskBook(connector.column_masks),
         skip_unchanged=connector.skip_messages_without_change,
         version=__version__,
     )
@@ -66,8 +69,8 @@ def type_modes(connector: Connector) -> TypeModes:
     )
 
 
-def events_settings(connector: Connector, *, schemas: bool = False) -> EventsSettings:
-    """How events are printed; ``schemas``: each with its schema."""
+def events_settings(connector: Connector, *, schemas: bool = False, keep_nulls: bool = False) -> EventsSettings:
+    """How events are printed; ``schemas``: each with its schema; ``keep_nulls``: NULL and not the default."""
     return EventsSettings(
         topic_prefix=connector.topic_prefix,
         delimiter=connector.topic_delimiter,
@@ -77,5 +80,11 @@ def events_settings(connector: Connector, *, schemas: bool = False) -> EventsSet
         skipped_operations=frozenset(connector.skipped_operations),
         run_id=str(uuid.uuid4()),
         schemas=schemas,
+        keep_nulls=keep_nulls,
+        transactions=connector.provide_transaction_metadata,
+        transaction_topic=connector.topic_transaction,
         types=type_modes(connector),
+        notes=connector.schema_notes,
+        schema_names=NameMode(connector.schema_name_adjustment_mode),
+        field_names=NameMode(connector.field_name_adjustment_mode),
     )

@@ -100,7 +100,7 @@ def test_a_list_may_be_debeziums_text_or_yamls_list(tmp_path: Path) -> None:
         ("skipped.operations: x", "connector.skipped.operations (line 3): 'x' is no operation"),
         ("table.include.list: 'a,[b'", "connector.table.include.list (line 3): the pattern '[b': '[' at char"),
         ("decimal.handling.mode: exact", "connector.decimal.handling.mode (line 3): should be 'precise', 'double'"),
-        ("provide.transaction.metadata: true", "(line 3): only its default is taken (false): not"),
+        ("slot.failover: true", "(line 3): only its default is taken (false): not"),
         ("message.key.columns: 'a.b'", "connector.message.key.columns (line 3): 'a.b' is not of the form table:col"),
         ("replica.identity.autoset.values: a.b", "autoset.values (line 3): 'a.b' is not of the form table:FULL"),
         ("replica.identity.autoset.values: ['a.[b:FULL']", "autoset.values (line 3): the pattern 'a.[b'"),
@@ -291,19 +291,6 @@ def test_initial_statements_are_split_and_never_shown(tmp_path: Path) -> None:
     conf = read(with_connector(line), tmp_path)
     assert conf.connection().initial_statements == ("SET a = 'hunter2;x'", "SET b = 1")
     assert "hunter2" not in repr(conf) + repr(conf.connection()) + conf.connector.model_dump_json()
-
-
-def test_a_publication_lacks_only_operations_that_the_file_says_to_skip_and_that_is_warned_of(tmp_path: Path) -> None:
-    everything = ("insert", "update", "delete", "truncate")
-    for text in (MINIMAL, with_connector("skipped.operations: none")):
-        conf = read(text, tmp_path)
-        assert (conf.connector.published_operations, conf.warnings) == (everything, ())
-    conf = read(with_connector("skipped.operations: t,d"), tmp_path)
-    assert conf.connector.published_operations == ("insert", "update")
-    (warning,) = conf.warnings
-    assert "a publication that walhouse makes leaves out delete, truncate, and gold will not equal" in warning
-    given = read(with_connector("skipped.operations: t\npublication.autocreate.mode: disabled"), tmp_path)
-    assert given.warnings == ()
 
 
 def test_filters_tell_case_only_if_the_lake_says_so(tmp_path: Path) -> None:

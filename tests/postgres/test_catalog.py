@@ -206,6 +206,16 @@ def test_all_facts_that_the_message_lacks_are_there(database: Database, connecti
         "x": ("public.money_like", "numeric", numeric, "b", None),
         "c": ("character(3)[]", "_bpchar", 7, "b", "bpchar"),
     }
+    assert [column.declared_type for column in relation.columns] == [
+        "int4",
+        "numeric",
+        "mood",
+        "_mood",
+        "outer_domain",
+        "_outer_domain",
+        "money_like",
+        "_bpchar",
+    ]
     columns = {column.name: column for column in relation.columns}
     assert columns["a"].default == "7"
     assert columns["m"].enum_labels == columns["ms"].enum_labels == ("sad", "fair", "ok")

@@ -159,20 +159,6 @@ def test_a_publication_that_is_missing_or_lacks_a_table_is_found(database: Datab
     assert any("captures no table" in found for found in _faults(_check(database.settings, selection=nothing)))
 
 
-def test_a_publication_that_will_be_made_without_an_operation_is_a_warning(database: Database) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
-    operations = ("insert", "update", "truncate")
-    (found,) = [
-        fault
-        for fault in _faults(_check(database.settings, operations=operations), Severity.WARNING)
-        if "skipped.operations" in fault
-    ]
-    assert "without delete" in found
-    database.execute("CREATE PUBLICATION p FOR TABLE t")
-    findings = _check(database.settings, operations=operations)
-    assert not any("skipped.operations" in finding.subject for finding in findings)
-
-
 def test_rules_about_columns_are_held_against_the_sources_own(database: Database) -> None:
     """Also those of tables that no publication has yet, with domains and unique indexes as the catalog has them."""
     database.execute(

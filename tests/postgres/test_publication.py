@@ -67,16 +67,6 @@ def test_all_tables_has_all_of_them(connection: Connection) -> None:
     assert ensure_publication(connection, "p", "filtered", TableFilter()) == made
 
 
-@pytest.mark.parametrize("mode", ["filtered", "all_tables", "no_tables"])
-def test_one_that_is_made_publishes_what_it_is_told_and_one_that_exists_stays(
-    connection: Connection, mode: str
-) -> None:
-    made = ensure_publication(connection, "p", mode, TableFilter(), operations=("insert", "update"))
-    assert made.publishes == {"insert", "update"}
-    assert ensure_publication(connection, "p", mode, TableFilter()) == made
-    assert ensure_publication(connection, "none", mode, TableFilter(), operations=()).publishes == frozenset()
-
-
 def test_no_tables_has_none(connection: Connection) -> None:
     assert ensure_publication(connection, "p", "no_tables", TableFilter()).published == frozenset()
 

@@ -136,6 +136,7 @@ class Capture:
                 known_versions=known | {relation.version for relation in announced},
                 seen_messages=frozenset(progress.messages),
                 last=progress.last,
+                transactions=self._settings.transactions,
             ),
             selection=self._settings.selection,
             messages=self._settings.messages,

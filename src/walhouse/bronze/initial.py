@@ -52,7 +52,6 @@ class InitialPass:
             self._settings.publication_mode,
             self._settings.selection,
             via_root=self._settings.via_partition_root,
-            operations=self._settings.published_operations,
         )
         relations = self._relations()
         self._layout.require_distinct(relation.name for relation in relations.values())

@@ -78,6 +78,12 @@ class MaskBook:
             if rule is not None and column.is_text and column.name not in (relation.primary_key or ()):
                 yield position, Masking(rule, _length(column))
 
+    def masked_text(self, relation: RelationDescription, column: str, text: str) -> str:
+        """What becomes of one text of a column."""
+        position = relation.position(column)
+        masking = None if position is None else self.of(relation).get(position)
+        return text if masking is None else str(masking.apply(pa.array([text]))[0])
+
     def masked(self, rows: pa.RecordBatch, relations: dict[int, RelationDescription]) -> pa.RecordBatch:
         """Rows of bronze with hidden values; ``relations``: the versions that they may have."""
         if not self._rules or not rows.num_rows:

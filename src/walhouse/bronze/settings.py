@@ -25,13 +25,13 @@ class CaptureSettings:
     publication: str
     publication_mode: AutocreateMode
     via_partition_root: bool
-    published_operations: tuple[str, ...]
-    """What a publication that is made publishes: of insert, update, delete, truncate."""
     identities: IdentityRules
     """Which replica identity captured tables get when capture begins."""
     selection: TableFilter
     messages: NameFilter
     """Which prefixes of logical messages are captured."""
+    transactions: bool
+    """Whether each transaction gets a row of its own."""
     masks: tuple[MaskRule, ...]
     """Columns whose values are hidden before they land."""
     snapshot_mode: SnapshotMode

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from walhouse.config.connector import MASKS, PUBLISHED, AutocreateMode, Connector
+from walhouse.config.connector import MASKS, Connector
 from walhouse.config.lake import Lake
 from walhouse.config.masks import is_mask
 from walhouse.config.secrets import Secret
@@ -89,7 +89,7 @@ def parse(text: str, file: Path) -> Configuration:
     lake = _validated(Lake, "lake", keys, problems)
     if connector is None or lake is None or problems:
         raise _error(file, problems)
-    return Configuration(connector, lake, file, (*warnings, *_literal_secrets(connector), *_unpublished(connector)))
+    return Configuration(connector, lake, file, (*warnings, *_literal_secrets(connector)))
 
 
 def _validated(model: type[Model], section: str, entries: Mapping[str, Entry], problems: list[Problem]) -> Model | None:
@@ -125,15 +125,6 @@ def _literal_secrets(connector: Connector) -> Iterable[str]:
         if isinstance(getattr(connector, name), Secret):
             path = f"connector.{name.replace('_', '.')}"
             yield f"{path} is written out in the file: use ${{env:NAME}}, ${{file:PATH}} or ${{secret:scope/key}}."
-
-
-def _unpublished(connector: Connector) -> Iterable[str]:
-    skipped = [name for name in PUBLISHED.values() if name not in connector.published_operations]
-    if skipped and connector.publication_autocreate_mode is not AutocreateMode.DISABLED:
-        yield (
-            f"connector.skipped.operations is given: a publication that walhouse makes leaves out {', '.join(skipped)},"
-            " and gold will not equal the source. Leave it out of the file, or make the publication yourself."
-        )
 
 
 def _error(file: Path, problems: list[Problem]) -> ConfigurationError:

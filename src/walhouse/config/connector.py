@@ -31,6 +31,7 @@ from walhouse.config.filters import NameFilter, TableFilter, split_list
 from walhouse.config.java_regex import PatternError, compile_pattern
 from walhouse.config.masks import MaskRule, in_order, is_mask, parse_mask
 from walhouse.config.replica_identity import IdentityEntry, IdentityRules, parse_identities
+from walhouse.config.schema_notes import SchemaNotes
 from walhouse.config.secrets import Secret, SecretReference, parse_secret, resolve_secret
 
 
@@ -61,9 +62,6 @@ _LATER_SNAPSHOT_MODES: Final = (
     "recovery",
     "custom",
 )
-PUBLISHED: Final = {"c": "insert", "u": "update", "d": "delete", "t": "truncate"}
-"""Operations as ``skipped.operations`` and as PostgreSQL's publications name them."""
-
 MASKS: Final = "column.masks"
 """The field of all ``column.mask…`` and ``column.truncate…`` properties, whose names hold what they ask for."""
 
@@ -172,15 +170,22 @@ class Connector(BaseModel):
     column_masks: Annotated[
         tuple[Annotated[MaskRule, BeforeValidator(_mask)], ...], AfterValidator(in_order), Field(alias=MASKS)
     ] = ()
+    """All ``column.mask…`` and ``column.truncate…`` properties, whose names hold what they ask for."""
+    column_propagate_source_type: Patterns = ()
+    datatype_propagate_source_type: Patterns = ()
     message_prefix_include_list: Patterns = ()
     message_prefix_exclude_list: Patterns = ()
     message_key_columns: Annotated[
         tuple[KeyEntry, ...], BeforeValidator(lambda value: parse_keys(value) if isinstance(value, str) else value)
     ] = ()
     skip_messages_without_change: bool = False
+    provide_transaction_metadata: bool = False
+    topic_transaction: Text = "transaction"
     skipped_operations: Items = ("t",)
     tombstones_on_delete: bool = True
     extended_headers_enabled: bool = True
+    schema_name_adjustment_mode: Literal["none", "avro", "avro_unicode"] = "none"
+    field_name_adjustment_mode: Literal["none", "avro", "avro_unicode"] = "none"
     unavailable_value_placeholder: Text = "__debezium_unavailable_value"
     decimal_handling_mode: Literal["precise", "double", "string", "native"] = "precise"
     time_precision_mode: Literal[
@@ -250,16 +255,19 @@ class Connector(BaseModel):
         return ColumnRules(self.table_filter.columns, self.message_key_columns, self.case_sensitive_filters)
 
     @property
+    def schema_notes(self) -> SchemaNotes:
+        """What schemas tell of columns beyond their types."""
+        return SchemaNotes(
+            self.column_masks,
+            self.column_propagate_source_type,
+            self.datatype_propagate_source_type,
+            self.case_sensitive_filters,
+        )
+
+    @property
     def identity_rules(self) -> IdentityRules:
         """Which replica identity captured tables are to have."""
         return IdentityRules(self.replica_identity_autoset_values, self.case_sensitive_filters)
-
-    @property
-    def published_operations(self) -> tuple[str, ...]:
-        """What a publication that is made here publishes: all, but for operations that the user said to skip."""
-        if "skipped_operations" not in self.model_fields_set:
-            return tuple(PUBLISHED.values())
-        return tuple(name for letter, name in PUBLISHED.items() if letter not in self.skipped_operations)
 
     @property
     def message_filter(self) -> NameFilter:

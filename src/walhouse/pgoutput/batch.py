@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from walhouse.pgoutput.transactions import Transactions
     from walhouse.pgoutput.wire import Bools, Int64s
 
-_KINDS: Final = pa.array([Kind.CHANGE, Kind.MESSAGE, Kind.RELATION], pa.string())
+_KINDS: Final = pa.array([Kind.CHANGE, Kind.MESSAGE, Kind.RELATION, Kind.TRANSACTION], pa.string())
 _OPS: Final = {INSERT: Op.CREATE, UPDATE: Op.UPDATE, DELETE: Op.DELETE, TRUNCATE: Op.TRUNCATE, MESSAGE: Op.MESSAGE}
 _BEFORE_KINDS: Final = {KEY: BeforeKind.KEY, FULL: BeforeKind.FULL}
 

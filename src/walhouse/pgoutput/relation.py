@@ -3,7 +3,8 @@
 Invariant: ``version`` depends on the Relation message and the kept columns alone, so that any reader computes the same
 version from the same message; a fact of the catalog never changes it, and is None where it is unknown.
 Source: PostgreSQL documentation, "Logical Replication Message Formats", Relation; ``replica_identity`` is
-``pg_class.relreplident``: d (primary key), n (nothing), f (full), i (index).
+``pg_class.relreplident``: d (primary key), n (nothing), f (full), i (index); YugabyteDB documentation, "Logical
+replication", for its own c (change): as d, and a new row has only the columns that changed, the others as not sent.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from walhouse.names import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+BY_KEY: Final = frozenset("dic")
+"""Replica identities under which an old tuple holds the identity's columns and no others."""
 
 _TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
 _TEXT_OIDS: Final = frozenset({25, 1042, 1043})
@@ -36,6 +40,8 @@ class ColumnDescription:
 
     type_name: str | None = None
     """As ``format_type`` prints it, with modifiers: ``numeric(10,2)``, ``public.mood``."""
+    declared_type: str | None = None
+    """``pg_type.typname`` as declared: a domain's own name, ``_text`` for text[]."""
     base_type: str | None = None
     """``pg_type.typname`` after domains are resolved: ``int4``, ``varchar``, ``_text`` for text[]."""
     base_typmod: int | None = None
@@ -86,6 +92,11 @@ class RelationDescription:
     def name(self) -> TableName:
         """The relation's name on the source."""
         return TableName(self.schema, self.table)
+
+    @property
+    def sends_changed_columns(self) -> bool:
+        """Whether a new row lacks every column that did not change, not TOASTed ones alone."""
+        return self.replica_identity == "c"
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ class Kind(StrEnum):
     CHANGE = "change"
     SNAPSHOT = "snapshot"
     MESSAGE = "message"
+    TRANSACTION = "transaction"
     RELATION = "relation"
     PROGRESS = "progress"
 
@@ -92,6 +93,9 @@ ROW: Final = pa.schema(
 
 MESSAGE_SEQ: Final = -1
 """``seq`` of a non-transactional message, which belongs to no commit."""
+
+TRANSACTION_SEQ: Final = -2
+"""``seq`` of the row that says that there was a transaction: before all of its changes."""
 
 SNAPSHOT_SEQ: Final = -(2**62)
 """``seq`` of the first row of a snapshot's chunk 0. Row ``r`` of chunk ``c`` has ``SNAPSHOT_SEQ + c * 2**32 + r``:

@@ -59,7 +59,8 @@ index, too."""
 
 _COLUMNS: Final = """
     WITH RECURSIVE wanted AS (
-        SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull, a.attgenerated, t.typnotnull
+        SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull, a.attgenerated,
+            t.typname, t.typnotnull
         FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
         WHERE a.attrelid = ANY(%s) AND a.attnum > 0 AND NOT a.attisdropped
     ), types AS (
@@ -76,7 +77,8 @@ _COLUMNS: Final = """
         FROM domains d JOIN pg_type t ON t.oid = d.base WHERE t.typtype <> 'd'
     )
     SELECT w.attrelid::int8 AS relation, w.attname::text AS name, w.atttypid::int8 AS type_oid, w.atttypmod AS typmod,
-        format_type(w.atttypid, w.atttypmod) AS type_name, b.typname::text AS base_type,
+        format_type(w.atttypid, w.atttypmod) AS type_name, w.typname::text AS declared_type,
+        b.typname::text AS base_type,
         CASE WHEN w.atttypmod >= 0 THEN w.atttypmod ELSE b.typmod END AS base_typmod, b.typtype::text AS kind,
         e.typname::text AS element_type, NOT (w.attnotnull OR b.not_null) AS nullable,
         CASE WHEN w.attgenerated = '' THEN pg_get_expr(v.adbin, v.adrelid) END AS default,

@@ -50,15 +50,13 @@ def check_source(
     mode: str,
     selection: TableFilter,
     via_root: bool = False,
-    operations: Sequence[str] = OPERATIONS,
     columns: ColumnRules | None = None,
     masks: tuple[MaskRule, ...] = (),
     identities: IdentityRules | None = None,
 ) -> list[Finding]:
     """All findings, in the order in which they should be mended. Raises SourceError only if the server goes away.
 
-    ``operations``: what a publication that is made here publishes; ``columns``, ``masks`` and ``identities``: what the
-    configuration says about columns and replica identities.
+    ``columns``, ``masks`` and ``identities``: what the configuration says about columns and replica identities.
     """
     state = find_publication(connection, publication)
     root = via_root if state is None else state.via_root
@@ -70,7 +68,6 @@ def check_source(
         *_replication_right(settings),
         *_slot(connection, slot, settings.database),
         *_publication(connection, publication, state, mode, tables),
-        *_made_without(state, mode, operations),
         *planning,
         *_tables(connection, tables, generated=state.generated_columns if state else "n", planned=planned),
         *rule_problems(
@@ -203,16 +200,6 @@ def _publication(
                 f"It does not publish {', '.join(left_out)}: the lake will differ from the source.",
                 f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate')",
             )
-
-
-def _made_without(state: PublicationState | None, mode: str, operations: Sequence[str]) -> Iterator[Finding]:
-    left_out = sorted(set(OPERATIONS) - set(operations))
-    if state is None and mode != PublicationMode.DISABLED and left_out:
-        yield warning(
-            "connector.skipped.operations",
-            f"The publication will be made without {', '.join(left_out)}: the lake will differ from the source.",
-            "Leave the property out, or make the publication yourself.",
-        )
 
 
 def _may_create(connection: Connection, subject: str, mode: str) -> Iterator[Finding]:

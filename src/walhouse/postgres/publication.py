@@ -21,7 +21,7 @@ from walhouse.postgres.connection import source_errors
 from walhouse.postgres.failure import publication_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from walhouse.postgres.connection import Connection
 
@@ -191,19 +191,17 @@ def ensure_publication(
     selection: CapturedTables,
     *,
     via_root: bool = False,
-    operations: Sequence[str] = OPERATIONS,
 ) -> PublicationState:
     """Make the publication if it is missing and may be made; with ``filtered``, add captured tables that it lacks.
 
-    ``via_root`` and ``operations`` count only where the publication is made here. Raises PublicationMissingError
-    (``disabled``), PublicationTableError (no table, or one that is not published and must not be added),
-    PrivilegeError.
+    ``via_root`` counts only where the publication is made here. Raises PublicationMissingError (``disabled``),
+    PublicationTableError (no table, or one that is not published and must not be added), PrivilegeError.
     """
     with source_errors(publication=name):
         row = connection.execute("SELECT FROM pg_publication WHERE pubname = %s", [name]).fetchone()
     wanted = captured_tables(connection, selection, via_root=publishes_roots(connection, name, otherwise=via_root))
     if row is None:
-        _create(connection, name, PublicationMode(mode), wanted, via_root=via_root, operations=operations)
+        _create(connection, name, PublicationMode(mode), wanted, via_root=via_root)
     state = read_publication(connection, name)
     missing = [table for table in wanted if table not in state.published]
     if missing and mode == PublicationMode.FILTERED and not state.all_tables:
@@ -240,7 +238,6 @@ def _create(
     tables: list[TableName],
     *,
     via_root: bool,
-    operations: Sequence[str],
 ) -> None:
     match mode:
         case PublicationMode.DISABLED:
@@ -257,9 +254,8 @@ def _create(
                     publication=name,
                 )
             what = sql.SQL(" FOR TABLE {}").format(_list(tables))
-    statement = sql.SQL("CREATE PUBLICATION {}{} WITH (publish_via_partition_root = {}, publish = {})")
-    publish = sql.Literal(", ".join(operations))
-    _run(connection, name, statement.format(sql.Identifier(name), what, sql.Literal(via_root), publish))
+    statement = sql.SQL("CREATE PUBLICATION {}{} WITH (publish_via_partition_root = {})")
+    _run(connection, name, statement.format(sql.Identifier(name), what, sql.Literal(via_root)))
 
 
 def captured_tables(connection: Connection, selection: CapturedTables, *, via_root: bool) -> list[TableName]:

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 import walhouse
+from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.modes import DEFAULTS, TypeModes
 
 if TYPE_CHECKING:
     from walhouse.names import TableName
+    from walhouse.pgoutput.relation import RelationDescription
 
 UNAVAILABLE = "__debezium_unavailable_value"
 """Debezium's default for ``unavailable.value.placeholder``."""
@@ -47,6 +49,64 @@ class AllColumns:
 ALL_COLUMNS: Final = AllColumns()
 
 
+class TextMasks(Protocol):
+    """How the texts of columns were hidden before they landed."""
+
+    def masked_text(self, relation: RelationDescription, column: str, text: str) -> str:
+        """A text of the column as it would have landed."""
+        ...
+
+
+class NoMasks:
+    """Nothing is hidden."""
+
+    def masked_text(self, relation: RelationDescription, column: str, text: str) -> str:
+        """The text itself."""
+        del relation, column
+        return text
+
+
+NO_MASKS: Final = NoMasks()
+
+
+class ColumnNotes(Protocol):
+    """What schemas tell of a column beyond its type."""
+
+    def truncated_to(self, table: TableName, column: str) -> int | None:
+        """The length that its texts are cut to; None if they are not."""
+        ...
+
+    def is_masked(self, table: TableName, column: str) -> bool:
+        """True if its texts are masked or hashed."""
+        ...
+
+    def tells_source(self, table: TableName, column: str, type_name: str) -> bool:
+        """True if the schema tells the column's type and name on the source."""
+        ...
+
+
+class NoNotes:
+    """Nothing, of any column."""
+
+    def truncated_to(self, table: TableName, column: str) -> int | None:
+        """Never."""
+        del table, column
+        return None
+
+    def is_masked(self, table: TableName, column: str) -> bool:
+        """Never."""
+        del table, column
+        return False
+
+    def tells_source(self, table: TableName, column: str, type_name: str) -> bool:
+        """Never."""
+        del table, column, type_name
+        return False
+
+
+NO_NOTES: Final = NoNotes()
+
+
 @dataclass(frozen=True, slots=True)
 class SilverSettings:
     """How events are written to silver. ``placeholder``: text, or ``hex:`` and the digits of its bytes."""
@@ -56,6 +116,7 @@ class SilverSettings:
     placeholder: str = UNAVAILABLE
     types: TypeModes = DEFAULTS
     columns: ColumnChoice = ALL_COLUMNS
+    masks: TextMasks = NO_MASKS
     skip_unchanged: bool = False
     """``skip.messages.without.change``."""
     version: str = field(default=walhouse.__version__)
@@ -90,4 +151,14 @@ class EventsSettings:
     run_id: str | None = None
     schemas: bool = False
     """``schemas.enable`` of the JSON converter."""
+    transactions: bool = False
+    """``provide.transaction.metadata``."""
+    transaction_topic: str = "transaction"
+    """``topic.transaction``."""
+    keep_nulls: bool = False
+    """``replace.null.with.default`` of the JSON converter, negated: a NULL is not printed as the column's default."""
     types: TypeModes = DEFAULTS
+    notes: ColumnNotes = NO_NOTES
+    """Of masked columns, and ``column.propagate.source.type`` and ``datatype.propagate.source.type``."""
+    schema_names: NameMode = NameMode.NONE
+    field_names: NameMode = NameMode.NONE
