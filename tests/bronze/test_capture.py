@@ -307,11 +307,9 @@ def test_identities_are_set_before_tables_are_published_and_again_whenever_captu
     database.execute("CREATE TABLE t (id int, v text)")
     house = make_house(replica_identity_autoset_values=r"public\..:FULL")
     house.capture()
-    database.execute("INSERT INTO t VALUES (1, 'x')", "UPDATE t SET v = 'y'")
+    database.execute("INSERT INTO t VALUES (1, 'x')", "UPDATE t SET v = 'y'", "ALTER TABLE t REPLICA IDENTITY NOTHING")
     house.capture()
     assert [row["before"] for row in rows(spark, lake)] == [None, ["1", "x"]]
-    database.execute("ALTER TABLE t REPLICA IDENTITY NOTHING")
-    house.capture()
     database.execute("DELETE FROM t")
 
 

@@ -163,7 +163,7 @@ def test_rules_about_columns_are_held_against_the_sources_own(database: Database
     """Also those of tables that no publication has yet, with domains and unique indexes as the catalog has them."""
     database.execute(
         "CREATE DOMAIN label AS varchar(9)",
-        "CREATE TABLE t (id uuid PRIMARY KEY, plain label, data json, code text)",
+        "CREATE TABLE t (id uuid, name label, plain label, data json, code text, PRIMARY KEY (id, name))",
         "CREATE TABLE k (code text NOT NULL, v int)",
         "CREATE UNIQUE INDEX i ON k (code)",
         "ALTER TABLE k REPLICA IDENTITY FULL",
@@ -183,8 +183,8 @@ def test_rules_about_columns_are_held_against_the_sources_own(database: Database
         r"warning connector.table.include.list: public\.gone matches no captured table.",
         f"{keys.replace('warning', 'error')}: public.t has no column Code.",
         f"{keys}: The replica identity of public.t lacks code: {fillers}",
-        f"{mask}: Only texts can be hidden, and public.t.data (json) will land as they are.",
-        f"{mask}: Primary keys are never hidden: public.t.id will land as they are.",
+        f"{mask}: Only texts can be hidden, and public.t.id (uuid), public.t.data (json) will land as they are.",
+        f"{mask}: Primary keys are never hidden: public.t.name will land as they are. Debezium hides them in rows.",
         f"{mask}: public.k.code, public.t.code will be hidden in the keys of events, too; Debezium hides no keys.",
     }
 

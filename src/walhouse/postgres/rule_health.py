@@ -142,21 +142,19 @@ def _mask(
     rules: ColumnHandling, rule: MaskRule, hit: Sequence[tuple[RelationDescription, ColumnDescription]]
 ) -> Iterator[Finding]:
     subject = f"connector.{rule.name}"
-    plain = [(relation, column) for relation, column in hit if column.name in (relation.primary_key or ())]
-    others = [(relation, column) for relation, column in hit if column.name not in (relation.primary_key or ())]
-    texts = [(relation, column) for relation, column in others if column.is_text]
-    if no_texts := [f"{_name(*each)} ({each[1].type_name})" for each in others if not each[1].is_text]:
+    if no_texts := [f"{_name(*each)} ({each[1].type_name})" for each in hit if not each[1].is_text]:
         yield warning(
             subject,
             f"Only texts can be hidden, and {_some(no_texts)} will land as they are.",
             "Take these columns out of the rule; if they must not land, name them in column.exclude.list.",
         )
-    if plain:
+    if plain := [_name(*each) for each in hit if each[1].is_text and _in_primary_key(*each)]:
         yield warning(
             subject,
-            f"Primary keys are never hidden: {_some(_name(*each) for each in plain)} will land as they are.",
+            f"Primary keys are never hidden: {_some(plain)} will land as they are. Debezium hides them in rows.",
             "Take these columns out of the rule; if they must not land, leave out the table.",
         )
+    texts = [each for each in hit if each[1].is_text and not _in_primary_key(*each)]
     if merged := [_name(*each) for each in texts if rule.kind != "hash" and _identifies_rows(*each)]:
         yield error(
             subject,
@@ -170,6 +168,10 @@ def _mask(
             f"{_some(keys)} will be hidden in the keys of events, too; Debezium hides no keys.",
             "Take these columns out of the rule, or choose another key by message.key.columns.",
         )
+
+
+def _in_primary_key(relation: RelationDescription, column: ColumnDescription) -> bool:
+    return column.name in (relation.primary_key or ())
 
 
 def _identifies_rows(relation: RelationDescription, column: ColumnDescription) -> bool:
