@@ -10,12 +10,15 @@ import pytest
 
 from tests.silver.bronze_rows import EPOCH, Wal, column, message_frame, numeric_typmod, relation
 from walhouse.changes.epoch import TableEpoch
+from walhouse.errors import FieldCollisionError
 from walhouse.lakehouse.layout import LakeLayout
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
+from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.apply import apply_messages, apply_silver
-from walhouse.silver.events import events
+from walhouse.silver.events import events, lines_of
 from walhouse.silver.settings import EventsSettings, SilverSettings
+from walhouse.silver.table import silver_schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -180,6 +183,13 @@ def test_a_message_has_its_own_envelope(spark: SparkSession, told: LakeLayout) -
     value = message["value"]
     assert list(value) == ["op", "ts_ms", "source", "transaction", "message"]
     assert value["message"] == {"prefix": "foo", "content": "YmFy"}  # O42
+
+
+def test_columns_that_would_share_a_field_are_refused_before_anything_is_printed(spark: SparkSession) -> None:
+    table = relation(TableName("s", "t"), [column("a b", "int4"), column("a-b", "int4")])
+    frame = spark.createDataFrame([], silver_schema([table]))
+    with pytest.raises(FieldCollisionError, match=r"'a b' and 'a-b' of s\.t would both be printed as a_b"):
+        lines_of({table.name: frame}, None, replace(PLAIN, field_names=NameMode.AVRO), {table.name: [table]})
 
 
 def test_a_lake_without_silver_has_no_events(spark: SparkSession, lake: LakeLayout) -> None:

@@ -108,13 +108,26 @@ def line(destination: str, key: Column, value: Column, headers: Column) -> Colum
 def _headers(change: Column, settings: EventsSettings) -> Column:
     """A key change's header first, then those that say which connector it was."""
     context = _context(settings)
-    mine = F.coalesce(F.to_json(change), F.lit("{}"))
+    mine = F.coalesce(F.to_json(F.transform_values(change, lambda _, key: _with_escaped_pairs(key))), F.lit("{}"))
     if not context:
         return mine
     rest = json.dumps(context, ensure_ascii=False, separators=(",", ":"))
     return F.when(change.isNull(), F.lit(rest)).otherwise(
         F.concat(F.substr(mine, F.lit(1), F.length(mine) - 1), F.lit(","), F.lit(rest[1:]))
     )
+
+
+def _with_escaped_pairs(text: Column) -> Column:
+    r"""JSON with characters beyond U+FFFF as two escapes (``\uD83D\uDE00``), as the JSON converter writes its bytes."""
+
+    def escaped(character: Column) -> Column:
+        rest = F.ascii(character) - 0x10000
+        high, low = F.shiftright(rest, 10) + 0xD800, rest.bitwiseAND(0x3FF) + 0xDC00
+        pair = F.concat(F.lit("\\u"), F.hex(high), F.lit("\\u"), F.hex(low))
+        return F.when(rest >= 0, pair).otherwise(character)
+
+    has_pairs = text.rlike("[\\x{10000}-\\x{10FFFF}]")
+    return F.when(has_pairs, F.array_join(F.transform(F.split(text, ""), escaped), "")).otherwise(text)
 
 
 def _context(settings: EventsSettings) -> dict[str, str]:
