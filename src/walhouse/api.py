@@ -198,6 +198,7 @@ class Walhouse:
             via_root=settings.via_partition_root,
             columns=self.configuration.connector.column_rules,
             masks=settings.masks,
+            notes=self.configuration.connector.schema_notes,
             identities=settings.identities,
         )
 

@@ -10,10 +10,11 @@ import pytest
 from walhouse.config.columns import ColumnRules, parse_keys
 from walhouse.config.filters import NameFilter, TableFilter
 from walhouse.config.masks import parse_masks
+from walhouse.config.schema_notes import SchemaNotes
 from walhouse.names import TableName
 from walhouse.pgoutput.relation import ColumnDescription, RelationDescription, describe
 from walhouse.postgres.finding import Severity
-from walhouse.postgres.rule_health import ColumnHandling, rule_problems
+from walhouse.postgres.rule_health import NO_NOTES, ColumnHandling, rule_problems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,12 +44,13 @@ def problems(
     selection: TableFilter | None = None,
     keys: str = "",
     masks: Mapping[str, str] | None = None,
+    notes: SchemaNotes = NO_NOTES,
     others: tuple[str, ...] = (),
 ) -> list[str]:
     """``severity property: problem`` of each."""
     chosen = selection or TableFilter()
     rules = ColumnHandling(
-        chosen, ColumnRules(chosen.columns, parse_keys(keys) if keys else ()), parse_masks(masks or {})
+        chosen, ColumnRules(chosen.columns, parse_keys(keys) if keys else ()), parse_masks(masks or {}), notes
     )
     tables = [relation.name for relation in captured] + [TableName(*other.split(".")) for other in others]
     found = list(rule_problems(rules, tables, captured))
@@ -99,6 +101,14 @@ def test_an_item_of_a_list_that_matches_nothing_is_named(
     assert problems(T, selection=chosen) == [f"warning connector.{kind}.include.list: {included}"]
     left_out = TableFilter(**{f"{kind}s": NameFilter(exclude=exclude)})
     assert problems(T, selection=left_out) == [f"warning connector.{kind}.exclude.list: {excluded}"]
+
+
+def test_a_wish_for_a_type_on_the_source_that_no_column_has_is_named() -> None:
+    notes = SchemaNotes(columns=(r"s\.t\.name", "name"), types=(r"s\.t\.jsonb", r"s\.t\.json"))
+    assert problems(T, notes=notes) == [
+        "warning connector.column.propagate.source.type: name matches no column of a captured table.",
+        r"warning connector.datatype.propagate.source.type: s\.t\.json matches no type of a captured table.",
+    ]
 
 
 def test_an_item_that_would_match_without_case_matches_nothing_where_case_is_told() -> None:

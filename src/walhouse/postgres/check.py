@@ -23,7 +23,7 @@ from walhouse.postgres.connection import connect, one_row
 from walhouse.postgres.finding import Finding, Severity, error, ok, warning
 from walhouse.postgres.identity_health import planned_identities, with_planned
 from walhouse.postgres.publication import OPERATIONS, PublicationMode, captured_tables, find_publication
-from walhouse.postgres.rule_health import ColumnHandling, rule_problems
+from walhouse.postgres.rule_health import NO_NOTES, ColumnHandling, rule_problems
 from walhouse.postgres.slot import find_slot, require_usable, retained_bytes
 from walhouse.postgres.table_health import table_problems
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from walhouse.config.connection import ConnectionSettings
     from walhouse.config.masks import MaskRule
     from walhouse.config.replica_identity import Identity
+    from walhouse.config.schema_notes import SchemaNotes
     from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.publication import PublicationState
@@ -52,6 +53,7 @@ def check_source(
     via_root: bool = False,
     columns: ColumnRules | None = None,
     masks: tuple[MaskRule, ...] = (),
+    notes: SchemaNotes = NO_NOTES,
     identities: IdentityRules | None = None,
 ) -> list[Finding]:
     """All findings, in the order in which they should be mended. Raises SourceError only if the server goes away.
@@ -62,7 +64,7 @@ def check_source(
     root = via_root if state is None else state.via_root
     tables = captured_tables(connection, selection, via_root=root)
     planned, planning = planned_identities(connection, tables, identities or IdentityRules())
-    rules = ColumnHandling(selection, columns or ColumnRules(selection.columns), masks)
+    rules = ColumnHandling(selection, columns or ColumnRules(selection.columns), masks, notes)
     return [
         *_server(connection),
         *_replication_right(settings),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from walhouse.config.filters import any_matches
 from walhouse.config.masks import first_matching
+from walhouse.config.schema_notes import SchemaNotes
 from walhouse.pgoutput.selection import kept_positions
 from walhouse.postgres.finding import error, warning
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from walhouse.postgres.finding import Finding
 
 _KEYS: Final = "connector.message.key.columns"
+NO_NOTES: Final = SchemaNotes()
 _TABLE, _CAPTURED = "table of the source", "captured table"
 _COLUMN, _KEPT = "column of a captured table", "captured column"
 _SHOWN: Final = 5
@@ -40,6 +42,7 @@ class ColumnHandling:
     selection: TableFilter
     columns: ColumnRules
     masks: tuple[MaskRule, ...] = ()
+    notes: SchemaNotes = NO_NOTES
 
 
 def rule_problems(
@@ -59,6 +62,7 @@ def _idle_lists(
 ) -> Iterator[Finding]:
     schemas, names, columns = rules.selection.schemas, rules.selection.tables, rules.selection.columns
     in_schemas = [str(table) for table in tables if schemas.matches(table.schema)]
+    types = [f"{each.name}.{column.declared_type or column.base_type}" for each in captured for column in each.columns]
     all_columns = [_name(relation, column) for relation in captured for column in relation.columns]
     kept = [_name(relation, column) for relation in captured for column in _kept(rules, relation)]
     case = schemas.case_sensitive
@@ -69,6 +73,8 @@ def _idle_lists(
         ("table.exclude.list", names.exclude, _TABLE, in_schemas),
         ("column.include.list", columns.include, _COLUMN, all_columns),
         ("column.exclude.list", columns.exclude, _COLUMN, all_columns),
+        ("column.propagate.source.type", rules.notes.columns, _COLUMN, all_columns),
+        ("datatype.propagate.source.type", rules.notes.types, "type of a captured table", types),
         *((mask.name, mask.patterns, _KEPT, kept) for mask in rules.masks),
     ):
         if idle := [each for each in patterns if not _hits(each, found, case_sensitive=case)]:
@@ -83,7 +89,7 @@ def _idle(name: str, patterns: Sequence[str], what: str) -> Finding:
     return warning(
         name,
         f"{_some(patterns)} {'matches' if len(patterns) == 1 else 'match'} no {what}.",
-        "Correct it or take it out. A pattern matches a whole name: schema, schema.table, or schema.table.column.",
+        "Correct it or take it out. A pattern matches a whole name, as schema.table or schema.table.column.",
     )
 
 
