@@ -166,6 +166,7 @@ def random_scenario(seed: int) -> Scenario:
         setup=tuple(setup),
         changes=tuple(changes),
         variants={"random": properties},
+        may_be_refused=True,
     )
 
 

@@ -102,7 +102,7 @@ class _Run:
             for slot in slots.values():
                 self._slot(client, slot)
             for statement in self.scenario.changes:
-                client.execute(statement.encode())
+                self._change(client, statement)
             client.execute("SELECT pg_logical_emit_message(false, %s, '')", [END])  # of no transaction: it adds none
             client.execute("SELECT pg_current_xact_id()")  # its commit flushes what was written so far
         with connect(self.settings) as connection:
@@ -140,6 +140,13 @@ class _Run:
             variants=variants,
             snapshot=tuple(self._snapshot(relations)) if self.scenario.is_snapshot else (),
         )
+
+    def _change(self, client: psycopg.Connection[Any], statement: str) -> None:
+        try:
+            client.execute(statement.encode())
+        except (psycopg.errors.IntegrityError, psycopg.errors.InFailedSqlTransaction):
+            if not self.scenario.may_be_refused:
+                raise
 
     def _snapshot(self, relations: Iterable[RelationDescription]) -> Iterator[SnapshotChunk]:
         """The chunks of all tables, as walhouse's own snapshot reads them."""

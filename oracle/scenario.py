@@ -46,6 +46,8 @@ class Scenario:
     variants: Mapping[str, Mapping[str, str]]
     publication: str = PUBLICATION
     needs: tuple[str, ...] = ()
+    may_be_refused: bool = False
+    """Whether the server may refuse changes (a key that is there already): then they, or their transaction, are not."""
 
     @property
     def is_snapshot(self) -> bool:

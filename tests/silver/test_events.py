@@ -189,7 +189,7 @@ def test_columns_that_would_share_a_field_are_refused_before_anything_is_printed
     table = relation(TableName("s", "t"), [column("a b", "int4"), column("a-b", "int4")])
     frame = spark.createDataFrame([], silver_schema([table]))
     with pytest.raises(FieldCollisionError, match=r"'a b' and 'a-b' of s\.t would both be printed as a_b"):
-        lines_of({table.name: frame}, None, replace(PLAIN, field_names=NameMode.AVRO), {table.name: [table]})
+        lines_of({table.name: frame}, None, None, replace(PLAIN, field_names=NameMode.AVRO), {table.name: [table]})
 
 
 def test_a_lake_without_silver_has_no_events(spark: SparkSession, lake: LakeLayout) -> None:
