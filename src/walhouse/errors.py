@@ -237,6 +237,13 @@ class TypeConflictError(LakeError):
     """The lake's column has another type than the source now needs. Fields: table, column, expected, found."""
 
 
+class ConversionError(LakeError):
+    """A value has no form in its field's type, and the configuration asks to stop then. Fields: table, lsn, columns."""
+
+    safe = "Nothing of this epoch was written for the table; bronze holds every change."
+    todo = "Set event.converting.failure.handling.mode to warn: the field is NULL then, and its text stands beside it."
+
+
 class GoldKeyError(LakeError):
     """The columns that identify a row of a gold table are no longer its source's. Fields: table, expected, found."""
 

@@ -14,6 +14,7 @@ from walhouse.bronze.settings import CaptureSettings
 from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.modes import BinaryMode, DecimalMode, HstoreMode, IntervalMode, TimeMode, TypeModes
 from walhouse.silver.settings import EventsSettings, SilverSettings
+from walhouse.silver.unconverted import ConversionFailures
 
 if TYPE_CHECKING:
     from walhouse.config.configuration import Configuration
@@ -53,6 +54,7 @@ def silver_settings(connector: Connector) -> SilverSettings:
         types=type_modes(connector),
         columns=connector.column_rules,
         masks=MaskBook(connector.column_masks),
+        conversion_failures=ConversionFailures(connector.event_converting_failure_handling_mode),
         skip_unchanged=connector.skip_messages_without_change,
         version=__version__,
     )

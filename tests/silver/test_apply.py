@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,12 +11,13 @@ import pytest
 from tests.silver.bronze_rows import EPOCH, Wal, column, message_frame, numeric_typmod, relation, transaction_frame
 from walhouse.changes.epoch import TableEpoch
 from walhouse.changes.touched import TRANSACTIONS
-from walhouse.errors import TypeConflictError
+from walhouse.errors import ConversionError, TypeConflictError
 from walhouse.lakehouse.tables import current_version
 from walhouse.names import TableName
 from walhouse.silver.apply import apply_messages, apply_silver, apply_transactions
 from walhouse.silver.settings import SilverSettings
 from walhouse.silver.table import struct_of
+from walhouse.silver.unconverted import ConversionFailures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,6 +128,24 @@ def test_a_table_that_gets_a_key_later_gets_key_fields(spark: SparkSession, lake
     apply_silver(spark, lake, Wal(keyed, lsn=2000).add("c", after={"a": "2"}).epoch(spark), SETTINGS)
     rows = spark.table(str(lake.silver(name))).orderBy("commit_lsn").collect()
     assert [row.key and row.key.asDict() for row in rows] == [None, {"_": None, "a": 2}]
+
+
+def test_a_value_without_a_form_is_told_by_its_place_or_stops_the_epoch(
+    spark: SparkSession, lake: LakeLayout, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = TableName("s", "odd")
+    table = relation(name, [column("id", "int4"), column("n", "numeric", typmod=numeric_typmod(5, 2))])
+    wal = Wal(table, lsn=0x500).add("c", after={"id": "1", "n": "1.50"}).add("c", after={"id": "2", "n": "NaN"})
+    fail = replace(SETTINGS, conversion_failures=ConversionFailures.FAIL)
+    with pytest.raises(ConversionError) as failure:
+        apply_silver(spark, lake, wal.epoch(spark), fail)
+    assert (failure.value.fields["lsn"], failure.value.fields["columns"]) == ("0/514", ["after.n"])
+    assert "NaN" not in str(failure.value)
+    assert spark.table(str(lake.silver(name))).count() == 0
+    warn = replace(SETTINGS, conversion_failures=ConversionFailures.WARN)
+    assert apply_silver(spark, lake, wal.epoch(spark), warn).counts["unconverted"] == 1
+    assert "s.odd: 1 values cannot be converted" in caplog.text
+    assert "0/514: after.n" in caplog.text
 
 
 def test_a_transaction_has_one_row_however_often_its_epoch_is_applied(spark: SparkSession, lake: LakeLayout) -> None:

@@ -179,6 +179,7 @@ class Connector(BaseModel):
         tuple[KeyEntry, ...], BeforeValidator(lambda value: parse_keys(value) if isinstance(value, str) else value)
     ] = ()
     skip_messages_without_change: bool = False
+    event_converting_failure_handling_mode: Literal["warn", "fail", "skip"] = "warn"
     heartbeat_interval_ms: Annotated[int, Field(ge=0)] = 0
     heartbeat_action_query: Text | None = None
     topic_heartbeat_prefix: Text = "__debezium-heartbeat"

@@ -19,6 +19,7 @@ from walhouse.silver.keys import with_chosen_keys
 from walhouse.silver.messages import ensure_messages, message_events
 from walhouse.silver.table import ensure_table
 from walhouse.silver.transactions import ensure_transactions, transactions
+from walhouse.silver.unconverted import ConversionFailures, require_converted, warn_of_unconverted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -34,7 +35,7 @@ def apply_silver(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch, set
 
     Counts: ``events`` written now (0 if the epoch was applied before); of all events in the epoch's range of commits,
     ``unavailable``: values that were not sent and stand as a placeholder or NULL, ``unconverted``: values kept as text
-    because their type cannot hold them. Raises TypeConflictError.
+    because their type cannot hold them. Raises TypeConflictError, ConversionError.
     """
     epoch = replace(epoch, relations=with_chosen_keys(epoch.relations, settings.columns))
     schema = ensure_table(spark, layout, epoch.table, epoch.relations, settings.types)
@@ -43,12 +44,16 @@ def apply_silver(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch, set
     if facts.span is None:
         return AppliedTable(current_version(spark, target), {"events": 0, "unavailable": 0, "unconverted": 0})
     rows = envelope(epoch, schema, settings)
+    if settings.conversion_failures is ConversionFailures.FAIL:
+        require_converted(rows, epoch.table)
     if epoch.fresh:
         counts = _append(target, rows, *_imperfect())
-        return AppliedTable(current_version(spark, target), counts)
-    events = _insert_missing(spark, target, rows, facts.span)
-    counts = _count(spark, target, facts.span)
-    return AppliedTable(current_version(spark, target), {"events": events, **counts})
+    else:
+        counts = {"events": _insert_missing(spark, target, rows, facts.span), **_count(spark, target, facts.span)}
+    if settings.conversion_failures is ConversionFailures.WARN:
+        written = spark.table(str(target)).where(F.col("commit_lsn").between(*facts.span))
+        warn_of_unconverted(written, epoch.table, counts["unconverted"])
+    return AppliedTable(current_version(spark, target), counts)
 
 
 def apply_messages(

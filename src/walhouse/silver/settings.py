@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import walhouse
 from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.modes import DEFAULTS, TypeModes
+from walhouse.silver.unconverted import ConversionFailures
 
 if TYPE_CHECKING:
     from walhouse.names import TableName
@@ -117,6 +118,8 @@ class SilverSettings:
     types: TypeModes = DEFAULTS
     columns: ColumnChoice = ALL_COLUMNS
     masks: TextMasks = NO_MASKS
+    conversion_failures: ConversionFailures = ConversionFailures.SKIP
+    """``event.converting.failure.handling.mode``."""
     skip_unchanged: bool = False
     """``skip.messages.without.change``."""
     version: str = field(default=walhouse.__version__)
