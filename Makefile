@@ -5,13 +5,15 @@ SHELL := /bin/bash
 BIN := .venv/bin
 READY := .venv/.ready
 PATHS := src tests fixtures demo benchmarks oracle
+# A command after this finds Debian's PostgreSQL 15 with PostGIS in WALHOUSE_TEST_DSN; in .walhouse/, removed afterwards.
+WITH_PG15 := $(BIN)/python -m fixtures.postgresql15
 # Where set-up found a Java runtime that is not the machine's default one.
 -include .venv/java.mk
 
-.PHONY: help setup demo demo-clean test lint format typecheck lock bench oracle record build notebooks
+.PHONY: help setup demo demo-clean test test-pg15 lint format typecheck lock bench oracle record oracle-pg15 record-pg15 build notebooks
 
 help:  ## Show this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## Make .venv with the locked packages, find or install Java, fetch Delta (the others do this first)
 
@@ -27,6 +29,10 @@ demo-clean:  ## Stop the demo's server and remove everything the demo made
 
 test: $(READY)  ## Run the whole suite on a real PostgreSQL and real Spark; TESTS=... for a part of it
 	@$(BIN)/python -m pytest $(or $(TESTS),tests)
+
+test-pg15: $(READY)  ## Run the tests that need a server on Debian's PostgreSQL 15, not installed; TESTS=... for a part
+	@$(WITH_PG15) $(BIN)/python -m pytest -m server \
+		$(or $(TESTS),tests --ignore=tests/e2e/test_demo.py --ignore=tests/e2e/test_notebooks.py)
 
 lint: $(READY)  ## Check style, form and types
 	@$(BIN)/ruff check $(PATHS)
@@ -51,6 +57,12 @@ oracle: $(READY)  ## Compare with Debezium's engine, event by event; SCENARIOS=.
 
 record: $(READY)  ## The same, and keep what was seen under fixtures/scenarios/recorded, for the tests
 	@$(BIN)/python -m oracle --record $(SCENARIOS)
+
+oracle-pg15: $(READY)  ## As oracle, on that PostgreSQL 15: the scenarios that need PostGIS or xml, or SCENARIOS=...
+	@$(WITH_PG15) $(BIN)/python -m oracle $(or $(SCENARIOS),--needing)
+
+record-pg15: $(READY)  ## As record, for the same scenarios
+	@$(WITH_PG15) $(BIN)/python -m oracle --record $(or $(SCENARIOS),--needing)
 
 build: $(READY)  ## Build the wheel and the source distribution into dist/
 	@$(BIN)/uv build --no-build-isolation --python $(BIN)/python

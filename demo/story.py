@@ -12,7 +12,7 @@ from walhouse.api import Walhouse
 from walhouse.lakehouse.session import SMALL_TABLES, local_session
 from walhouse.names import TableName
 from walhouse.notebook import busiest_keys, history, rows_per_layer
-from walhouse.postgres.check import Severity
+from walhouse.postgres.finding import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,26 +5,35 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
 from pyspark.errors import PySparkException
 
-from fixtures.server import EmbeddedServer
 from oracle.compare import differences
 from oracle.debezium import start_tap
 from oracle.random_case import as_text, random_scenario, shrink
 from oracle.record import record
 from oracle.replay import replay
 from oracle.scenario import Scenario, scenarios
+from oracle.server import lacking, oracle_server
 from walhouse.errors import WalhouseError
 from walhouse.lakehouse.session import SMALL_TABLES, local_session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from fixtures.debezium import EngineProcess
+    from oracle.recording import Recording
+
+_AHEAD = 2
+"""Recordings that are made ahead."""
 
 FOLDER = Path(__file__).resolve().parent.parent / ".walhouse" / "oracle"
 
@@ -35,30 +44,59 @@ def main() -> int:
     if arguments.cases:
         chosen = [random_scenario(arguments.seed + number) for number in range(arguments.cases)]
     else:
-        chosen = [each for each in scenarios() if not arguments.names or each.name in arguments.names]
+        chosen = [each for each in scenarios() if _is_meant(each, arguments)]
     if not chosen:
         print("No scenario has one of these names.")
         return 2
+    with oracle_server(FOLDER / "server") as dsn:
+        chosen = [scenario for scenario in chosen if _can_run(dsn, scenario)]
+        return _compare_all(dsn, chosen, arguments) if chosen else 2
+
+
+def _is_meant(scenario: Scenario, arguments: argparse.Namespace) -> bool:
+    if arguments.names:
+        return scenario.name in arguments.names
+    return bool(scenario.needs) or not arguments.needing
+
+
+def _can_run(dsn: str, scenario: Scenario) -> bool:
+    lacks = lacking(dsn, scenario.needs)
+    if lacks:
+        print(f"skipped  {scenario.name}  the server has no {' and no '.join(lacks)} (make oracle-pg15)", flush=True)
+    return not lacks
+
+
+def _compare_all(dsn: str, chosen: list[Scenario], arguments: argparse.Namespace) -> int:
     spark = local_session(memory="2g", settings=SMALL_TABLES)
-    failed = 0
-    with EmbeddedServer.start(FOLDER / "server") as server, start_tap(FOLDER) as tap:
-        for scenario in chosen:
-            differs = _compare(spark, server.dsn(), tap, scenario, keep=arguments.record)
-            failed += differs
-            if differs and arguments.cases:
-                shrunk = shrink(scenario, lambda each: bool(_compare(spark, server.dsn(), tap, each, keep=False)))
-                print(f"The shortest that differs:\n\n{as_text(shrunk)}", flush=True)
+    found: dict[str, int] = {}
+    with start_tap(FOLDER) as tap:
+        with ThreadPoolExecutor(1) as pool:  # the engine mostly waits: the next case is recorded meanwhile
+            upcoming = deque(pool.submit(record, dsn, tap, scenario) for scenario in chosen[:_AHEAD])
+            for scenario, later in zip_longest(chosen, chosen[_AHEAD:]):
+                found[scenario.name] = _compare(spark, scenario, upcoming.popleft().result, keep=arguments.record)
+                if later is not None:
+                    upcoming.append(pool.submit(record, dsn, tap, later))
+        if arguments.cases:
+            for scenario in chosen:
+                if found[scenario.name]:
+                    _shrink(spark, dsn, tap, scenario)
+    failed = sum(found.values())
     print(f"{failed} of {sum(len(each.variants) for each in chosen)} variants of {len(chosen)} scenarios differ.")
     return min(failed, 1)
 
 
-def _compare(spark: SparkSession, dsn: str, tap: EngineProcess, scenario: Scenario, *, keep: bool) -> int:
+def _shrink(spark: SparkSession, dsn: str, tap: EngineProcess, scenario: Scenario) -> None:
+    shrunk = shrink(scenario, lambda each: bool(_compare(spark, each, lambda: record(dsn, tap, each), keep=False)))
+    print(f"The shortest that differs:\n\n{as_text(shrunk)}", flush=True)
+
+
+def _compare(spark: SparkSession, scenario: Scenario, recorded: Callable[[], Recording], *, keep: bool) -> int:
     begun = time.monotonic()
     try:
-        recording = record(dsn, tap, scenario)
+        recording = recorded()
     except (psycopg.Error, RuntimeError) as error:
         print(f"failed   {scenario.name}  {error}", flush=True)
-        return 1
+        return len(scenario.variants)
     if keep:
         recording.save()
     failed = 0
@@ -80,6 +118,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help="scenarios; all if none is named")
     parser.add_argument("--cases", type=int, default=0, help="so many random scenarios instead")
     parser.add_argument("--seed", type=int, default=1, help="of the first random scenario")
+    parser.add_argument("--needing", action="store_true", help="only those that the embedded server cannot run")
     parser.add_argument("--record", action="store_true", help="write the recordings under fixtures/scenarios/recorded")
     return parser.parse_args()
 

@@ -21,9 +21,15 @@ NORMALISED: Final = (
     ("value", "source", "version"),
     ("headers", "__debezium.context.runId"),
 )
-"""Paths that say when, by which program and in which run a record was made. Of ``transaction.id`` the part after the
+"""Paths that say when, by which program and in which run a record was made. Of a transaction's id the part after the
 colon goes, too: it is the position of the record, where a stable name of the transaction is meant. A header that holds
-a string is compared without JSON's quotes, and the pairs of a sparse vector without their order."""
+a string is compared without JSON's quotes; the pairs of a sparse vector and the tables of a transaction's end without
+their order; and the name that a Java object has for logical messages there as LOGICAL_DECODING_MESSAGE."""
+
+OF_A_SNAPSHOT: Final = tuple(("source", name) for name in ("ts_ms", "ts_us", "ts_ns", "sequence", "txId", "lsn"))
+"""Not compared of a snapshot's rows: each side takes a snapshot of its own, at its own time and LSN."""
+
+TRANSACTIONS: Final = "p.transaction"
 
 
 def differences(debezium: Iterable[str], walhouse: Iterable[str], limit: int = 20) -> list[str]:
@@ -63,15 +69,34 @@ def _normalised(record: Record) -> Record:
     event: Record = value.get("payload") or value
     for path in NORMALISED:
         _remove({**record, "value": event}, path)
-    transaction = event.get("transaction")
-    if transaction:
-        transaction["id"] = transaction["id"].partition(":")[0]
+    if event.get("op") == "r":
+        for path in OF_A_SNAPSHOT:
+            _remove(event, path)
+    _shorten_id(event.get("transaction"))
+    if record["destination"] == TRANSACTIONS:
+        _shorten_id(record["key"].get("payload") or record["key"])
+        _shorten_id(event)
+        if event["data_collections"]:
+            event["data_collections"] = sorted(map(_known_collection, event["data_collections"]), key=str)
     return record
 
 
-def _bare(header: str) -> str:
-    """A header's text: the JSON converter puts a string into quotes, Kafka Connect's default one does not."""
-    return str(json.loads(header)) if header.startswith('"') else header
+def _shorten_id(holder: Record | None) -> None:
+    """Without the position in a transaction's id."""
+    if holder:
+        holder["id"] = holder["id"].partition(":")[0]
+
+
+def _known_collection(counted: Record) -> Record:
+    """Debezium's name for messages is that of a Java object."""
+    is_object = "LogicalDecodingMessageId@" in counted["data_collection"]
+    return {**counted, "data_collection": "LOGICAL_DECODING_MESSAGE"} if is_object else counted
+
+
+def _bare(header: str) -> Any:
+    """A header's content: the JSON converter puts a string into quotes, Kafka Connect's default one does not; a key is
+    JSON, in which Java escapes characters beyond 16 bits."""
+    return json.loads(header) if header.startswith(('"', "{")) else header
 
 
 def _remove(inside: Any, path: tuple[str, ...]) -> None:

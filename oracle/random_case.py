@@ -103,6 +103,9 @@ TYPES: Final[Mapping[str, tuple[str, ...]]] = {
 
 _KEYS: Final = ("int4", "int8", "text", "uuid", "date", "numeric(8,2)", "varchar(40)", "mood")
 
+_NO_DEFAULTS: Final = frozenset({"'24:00:00'"})
+"""Literals whose default Java prints in its own way."""
+
 MODES: Final[Mapping[str, tuple[str, ...]]] = {
     "decimal.handling.mode": ("precise", "double", "string"),
     "time.precision.mode": ("adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds"),
@@ -114,6 +117,9 @@ MODES: Final[Mapping[str, tuple[str, ...]]] = {
     "skipped.operations": ("t", "none", "u", "c,d"),
     "tombstones.on.delete": ("true", "false"),
     "skip.messages.without.change": ("false", "true"),
+    "provide.transaction.metadata": ("true", "false"),
+    "converter.replace.null.with.default": ("false", "true"),
+    "converter.schemas.enable": ("true", "false"),
 }
 
 
@@ -122,6 +128,13 @@ class _Column:
     name: str
     type: str
     required: bool
+    default: str | None = None
+
+    @property
+    def ddl(self) -> str:
+        """The column in CREATE TABLE."""
+        default = "" if self.default is None else f" DEFAULT {self.default}"
+        return f"{self.name} {self.type}{' NOT NULL' * self.required}{default}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +174,7 @@ def _table(random: Random, name: str) -> _Table:
         _Column(f"k{number}", random.choice(_KEYS), required=True) for number in range(random.choice((0, 1, 1, 1, 2)))
     ]
     others = [
-        _Column(f"c{number}", random.choice(tuple(TYPES)), required=random.random() < 0.3)
+        _with_default(random, _Column(f"c{number}", random.choice(tuple(TYPES)), required=random.random() < 0.3))
         for number in range(random.randint(1, 7))
     ]
     columns = [*key, *others]
@@ -170,8 +183,16 @@ def _table(random: Random, name: str) -> _Table:
     return _Table(name, tuple(columns), tuple(column.name for column in key), identity)
 
 
+def _with_default(random: Random, column: _Column) -> _Column:
+    """Three of ten columns have one."""
+    if random.random() >= 0.3:
+        return column
+    literals = [literal for literal in TYPES[column.type] if literal not in _NO_DEFAULTS]
+    return replace(column, default=random.choice(literals or ["NULL"]))
+
+
 def _ddl(random: Random, table: _Table) -> list[str]:
-    columns = [f"{column.name} {column.type}{' NOT NULL' * column.required}" for column in table.columns]
+    columns = [column.ddl for column in table.columns]
     if table.key:
         columns.append(f"PRIMARY KEY ({', '.join(random.sample(table.key, len(table.key)))})")
     made = [f"CREATE TABLE {table.name} ({', '.join(columns)});"]
@@ -204,12 +225,18 @@ def _statement(random: Random, table: _Table) -> str:
     return f"DELETE FROM {table.name} WHERE {one};"
 
 
+def _literals(column: _Column) -> list[str]:
+    """Of a required number NaN and infinity stop the engine."""
+    unfit = {"'NaN'", "'Infinity'"} if column.required and column.type.startswith("numeric") else set()
+    return [literal for literal in TYPES[column.type] if literal not in unfit]
+
+
 def _value(random: Random, column: _Column) -> str:
     if not column.required and random.random() < 0.15:
         return "NULL"
     if column.type == "text" and column.name.startswith("c") and random.random() < 0.2:
         return _LONG.format(n=400)
-    return random.choice(TYPES[column.type])
+    return random.choice(_literals(column))
 
 
 def shrink(scenario: Scenario, differs: Callable[[Scenario], bool]) -> Scenario:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -15,7 +16,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from oracle.debezium import END, debezium_events
-from oracle.recording import Recording, Variant
+from oracle.recording import Recording, SnapshotChunk, Variant
 from walhouse.config.connection import ConnectionSettings
 from walhouse.config.filters import NameFilter, TableFilter
 from walhouse.config.secrets import Secret
@@ -23,13 +24,20 @@ from walhouse.lsn import Lsn
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.connection import connect
 from walhouse.postgres.peek import peek_blocks
+from walhouse.postgres.slot import created_slot, find_slot
+from walhouse.postgres.snapshot import chunk_blocks, imported_snapshot, plan_chunks
 from walhouse.postgres.wal import flushed_lsn
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from fixtures.debezium import EngineProcess
     from oracle.scenario import Scenario
+    from walhouse.pgoutput.relation import RelationDescription
 
 _PUBLICATION = "oracle"
+_CHUNK_PAGES = 1
+"""So few that a small table already has several chunks."""
 
 
 def record(dsn: str, tap: EngineProcess, scenario: Scenario) -> Recording:
@@ -95,7 +103,8 @@ class _Run:
                 self._slot(client, slot)
             for statement in self.scenario.changes:
                 client.execute(statement.encode())
-            client.execute("SELECT pg_logical_emit_message(true, %s, '')", [END])
+            client.execute("SELECT pg_logical_emit_message(false, %s, '')", [END])  # of no transaction: it adds none
+            client.execute("SELECT pg_current_xact_id()")  # its commit flushes what was written so far
         with connect(self.settings) as connection:
             end = flushed_lsn(connection)
             everything = NameFilter((), ())
@@ -104,14 +113,17 @@ class _Run:
             found = connection.execute("SELECT pg_current_xact_id()::text::int8").fetchone()
             assert found is not None
             server = str(connection.info.server_version)
+            own_slot = find_slot(connection, f"{self.settings.database[:50]}_walhouse")
         frames = tuple(
             block
             for blocks in peek_blocks(self.settings, f"{self.settings.database[:50]}_walhouse", _PUBLICATION, end)
             for block in blocks
         )
+        how = {"snapshot.mode": "initial"} if self.scenario.is_snapshot else {}
         variants = {
             variant: Variant(
-                dict(properties), debezium_events(self.tap, self.dsn, slots[variant], _PUBLICATION, properties)
+                dict(properties),
+                debezium_events(self.tap, self.dsn, slots[variant], _PUBLICATION, {**properties, **how}),
             )
             for variant, properties in self.scenario.variants.items()
         }
@@ -122,10 +134,23 @@ class _Run:
             start=int(start),
             end=int(end),
             next_xid=int(found[0]),
+            slot_xmin=None if own_slot is None else own_slot.catalog_xmin,
             frames=frames,
             relations=relations,
             variants=variants,
+            snapshot=tuple(self._snapshot(relations)) if self.scenario.is_snapshot else (),
         )
+
+    def _snapshot(self, relations: Iterable[RelationDescription]) -> Iterator[SnapshotChunk]:
+        """The chunks of all tables, as walhouse's own snapshot reads them."""
+        with (
+            created_slot(self.settings, f"{self.settings.database[:50]}_snapshot", temporary=True) as exported,
+            imported_snapshot(self.settings, exported.name) as reading,
+        ):
+            for relation in relations:
+                for chunk in plan_chunks(reading, relation, _CHUNK_PAGES, publication=_PUBLICATION):
+                    blocks = chunk_blocks(self.settings, exported.name, relation, chunk)
+                    yield SnapshotChunk(relation.oid, chunk.number, tuple(chain.from_iterable(blocks)))
 
     @staticmethod
     def _slot(client: psycopg.Connection[Any], name: str) -> Lsn:

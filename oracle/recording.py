@@ -27,8 +27,21 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotChunk:
+    """One chunk of a table's initial snapshot, as the blocks of a COPY in text format."""
+
+    relation: int
+    """The OID of the table."""
+    number: int
+    blocks: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
-    """``frames``: the blocks of a binary COPY over a peek, from the slot's start to ``end``."""
+    """``frames``: the blocks of a binary COPY over a peek, from the slot's start to ``end``.
+
+    ``snapshot``: the chunks of the initial snapshot, if that is what is compared.
+    """
 
     name: str
     server: str
@@ -39,6 +52,8 @@ class Recording:
     frames: tuple[bytes, ...]
     relations: tuple[RelationDescription, ...]
     variants: dict[str, Variant]
+    snapshot: tuple[SnapshotChunk, ...] = ()
+    slot_xmin: int | None = None
 
     def save(self, folder: Path = FOLDER) -> None:
         """Write the file."""
@@ -48,8 +63,10 @@ class Recording:
             "start": self.start,
             "end": self.end,
             "next_xid": self.next_xid,
+            "slot_xmin": self.slot_xmin,
             "frames": _pack(self.frames),
             "relations": [json.loads(relation.to_json()) for relation in self.relations],
+            "snapshot": [{**asdict(chunk), "blocks": _pack(chunk.blocks)} for chunk in self.snapshot],
             "variants": {name: asdict(variant) for name, variant in self.variants.items()},
         }
         folder.mkdir(parents=True, exist_ok=True)
@@ -72,6 +89,11 @@ class Recording:
             variants={
                 variant: Variant(each["properties"], tuple(each["events"])) for variant, each in raw["variants"].items()
             },
+            slot_xmin=raw.get("slot_xmin"),
+            snapshot=tuple(
+                SnapshotChunk(each["relation"], each["number"], _unpack(each["blocks"]))
+                for each in raw.get("snapshot", ())
+            ),
         )
 
 

@@ -6,19 +6,21 @@ Invariant: only the product's own code makes events here; there is no server, no
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
 from oracle.debezium import END, PREFIX
 from walhouse.bronze.masking import MaskBook
+from walhouse.bronze.rows import relation_rows, snapshot_rows
 from walhouse.bronze.source import without_unwanted_messages
 from walhouse.changes.epoch import EpochRange, TableEpoch
 from walhouse.changes.resolve import resolve
-from walhouse.changes.touched import MESSAGES, touched_in
+from walhouse.changes.touched import MESSAGES, TRANSACTIONS, touched_in
 from walhouse.config.connector import Connector
 from walhouse.config.properties import State, find
 from walhouse.lsn import Lsn, LsnRange
+from walhouse.pgoutput.copy_text import texts_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan
 from walhouse.pgoutput.frames import frames_from_copy
 from walhouse.pgoutput.relation import RelationDescription
@@ -28,10 +30,11 @@ from walhouse.silver.events import lines_of
 from walhouse.silver.keys import with_chosen_keys
 from walhouse.silver.messages import message_events
 from walhouse.silver.table import silver_schema
+from walhouse.silver.transactions import transactions
 from walhouse.wiring import events_settings, silver_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -45,6 +48,9 @@ _EPOCH: Final = EpochRange(number=1, after_pass=0, to_pass=1, to_lsn=Lsn(1 << 62
 
 SCHEMAS: Final = "converter.schemas.enable"
 """The engine's, not the connector's: `walhouse events --schemas`."""
+
+NULLS: Final = "converter.replace.null.with.default"
+"""The engine's, too: `walhouse events --keep-nulls`, if false."""
 
 _REQUIRED: Final = {
     "topic.prefix": PREFIX,
@@ -60,7 +66,8 @@ def connector(recording: Recording, properties: Mapping[str, str]) -> Connector:
     given = {**_REQUIRED, "database.dbname": recording.database, **used}
     unwanted = "message.prefix.exclude.list"
     given[unwanted] = ",".join(filter(None, (given.get(unwanted), END)))
-    given.pop(SCHEMAS, None)
+    for name in (SCHEMAS, NULLS):
+        given.pop(name, None)
     return Connector.model_validate(given)
 
 
@@ -80,7 +87,7 @@ class Replay:
     def __init__(self, spark: SparkSession, recording: Recording) -> None:
         self._spark = spark
         self._recording = recording
-        self._captured: dict[tuple[TableFilter, NameFilter, tuple[MaskRule, ...]], _Captured] = {}
+        self._captured: dict[_Choice, _Captured] = {}
 
     def lines(self, properties: Mapping[str, str]) -> list[str]:
         """The lines under these properties."""
@@ -89,24 +96,47 @@ class Replay:
         settings = silver_settings(told)
         frames: dict[TableName, DataFrame] = {}
         messages: DataFrame | None = None
+        begun: DataFrame | None = None
         for touched in captured.touched:
             if touched.table == MESSAGES:
                 messages = message_events(captured.bronze.where(f"kind = '{Kind.MESSAGE.value}'"), settings)
                 continue
+            if touched.table == TRANSACTIONS:
+                begun = transactions(captured.bronze.where(f"kind = '{Kind.TRANSACTION.value}'"))
+                continue
             relations = with_chosen_keys(captured.relations(touched), settings.columns)
             epoch = _epoch(captured.bronze, touched, relations)
             frames[touched.table] = envelope(epoch, silver_schema(relations, settings.types), settings)
-        tables = {each.table: captured.relations(each) for each in captured.touched}
-        lines = lines_of(frames, messages, events_settings(told, schemas=properties.get(SCHEMAS) == "true"), tables)
+        tables = {each.table: captured.relations(each) for each in captured.touched if each.table in frames}
+        printed = events_settings(
+            told, schemas=properties.get(SCHEMAS) == "true", keep_nulls=properties.get(NULLS) == "false"
+        )
+        lines = lines_of(frames, messages, begun, printed, tables)
         return [] if lines is None else [row[0] for row in lines.toLocalIterator()]
 
     def _capture(self, told: Connector) -> _Captured:
-        chosen = told.table_filter, told.message_filter, told.column_masks
+        chosen = _Choice(
+            told.table_filter,
+            told.message_filter,
+            told.column_masks,
+            told.provide_transaction_metadata,
+            told.xmin_fetch_interval_ms > 0,
+        )
         if chosen not in self._captured:
             rows = decode(self._recording, told)
             bronze = self._spark.createDataFrame(rows)
             self._captured[chosen] = _Captured(bronze, touched_in(bronze), _descriptions(rows))
         return self._captured[chosen]
+
+
+class _Choice(NamedTuple):
+    """What decides which rows are captured."""
+
+    tables: TableFilter
+    messages: NameFilter
+    masks: tuple[MaskRule, ...]
+    transactions: bool
+    xmin: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +159,8 @@ def decode(recording: Recording, told: Connector) -> pa.Table:
         relations={relation.oid: relation for relation in recording.relations},
         known_versions=frozenset(),
         seen_messages=frozenset(),
+        transactions=told.provide_transaction_metadata,
+        slot_xmin=recording.slot_xmin if told.xmin_fetch_interval_ms else None,
     )
     decoder = Decoder(plan, told.table_filter)
     masks = MaskBook(told.column_masks)
@@ -137,7 +169,33 @@ def decode(recording: Recording, told: Connector) -> pa.Table:
         for batch in decoder.decode(frames_from_copy(list(recording.frames)))
     ]
     decoder.finish()
-    return pa.Table.from_batches(batches, schema=ROW)
+    # Spark's createDataFrame stops at a batch without rows
+    filled = [batch for batch in (*_snapshot(recording, told, masks), *batches) if batch.num_rows]
+    return pa.Table.from_batches(filled, schema=ROW) if filled else ROW.empty_table()
+
+
+def _snapshot(recording: Recording, told: Connector, masks: MaskBook) -> Iterator[pa.RecordBatch]:
+    """The rows of the initial snapshot, and the descriptions of its tables."""
+    at = Lsn(recording.start)
+    described = {each.oid: each for each in recording.relations if told.table_filter.captures(each.name)}
+    if recording.snapshot:
+        yield relation_rows(tuple(described.values()), 1, at, 0)
+    for chunk in recording.snapshot:
+        relation = described.get(chunk.relation)
+        if relation is None:
+            continue
+        rows = snapshot_rows(
+            texts_of_copy(list(chunk.blocks), len(relation.columns)),
+            relation,
+            pass_number=1,
+            snapshot_id="recorded",
+            visibility="",
+            chunk=chunk.number,
+            first_row=0,
+            at=at,
+            captured_at=0,
+        )
+        yield masks.masked(rows, {relation.version: relation})
 
 
 def _epoch(bronze: DataFrame, touched: Touched, relations: tuple[RelationDescription, ...]) -> TableEpoch:

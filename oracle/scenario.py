@@ -2,6 +2,7 @@
 
     -- numeric without a precision keeps its own scale.
     -- reference: 4.2
+    -- needs: postgis
     -- with: tombstones.on.delete = false
     -- variants: decimal.handling.mode = precise | double | string
     CREATE TABLE t (id int PRIMARY KEY, n numeric);
@@ -9,8 +10,10 @@
     INSERT INTO t VALUES (1, 1.50);
 
 The first comment lines say what the behaviour is. Statements before ``-- changes`` come before the slots, the others
-are what is captured; each is a transaction of its own unless it stands between BEGIN and COMMIT. ``-- with`` holds for
-all variants; the variants of several lines are combined one line at a time, not crosswise.
+are what is captured; each is a transaction of its own unless it stands between BEGIN and COMMIT. With a line
+``-- snapshot`` in its place what is captured is the initial snapshot of what was set up. ``-- needs`` names
+what a server may lack, an extension or xml: the scenario is left out there. ``-- with`` holds for all variants; the
+variants of several lines are combined one line at a time, not crosswise.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ FOLDER: Final = Path(__file__).resolve().parent.parent / "fixtures" / "scenarios
 
 PUBLICATION: Final = "FOR ALL TABLES"
 
-_DIRECTIVE: Final = re.compile(r"-- (reference|with|variants|publication): *(.*)")
+_DIRECTIVE: Final = re.compile(r"-- (reference|needs|with|variants|publication): *(.*)")
 _STATEMENT: Final = re.compile(r".+?;[ \t]*(?:--[^\n]*)?$", re.MULTILINE | re.DOTALL)
 
 
@@ -42,6 +45,12 @@ class Scenario:
     changes: tuple[str, ...]
     variants: Mapping[str, Mapping[str, str]]
     publication: str = PUBLICATION
+    needs: tuple[str, ...] = ()
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether the initial snapshot is what is compared."""
+        return not self.changes
 
 
 def scenarios(folder: Path = FOLDER) -> list[Scenario]:
@@ -57,13 +66,15 @@ def read_scenario(path: Path) -> Scenario:
 def parse_scenario(name: str, text: str) -> Scenario:
     """Read a scenario's text."""
     head, separator, changes = text.partition("\n-- changes\n")
+    head, snapshot, _ = head.partition("\n-- snapshot\n")
     comments = [line for line in head.splitlines() if line.startswith("--")]
     directives = [(found[1], found[2]) for line in comments if (found := _DIRECTIVE.fullmatch(line))]
     title = " ".join(line.removeprefix("--").strip() for line in comments if not _DIRECTIVE.fullmatch(line))
-    references = tuple(each.strip() for kind, value in directives if kind == "reference" for each in value.split(","))
-    if not (title and references and separator and changes.strip()):
+    references = _names("reference", directives)
+    if not (title and references and (snapshot or (separator and changes.strip()))):
         raise ValueError(
-            f"{name}: a scenario has a title, a reference and a line '-- changes' with statements after it."
+            f"{name}: a scenario has a title, a reference and a line '-- changes' with statements after it, or a line "
+            "'-- snapshot'."
         )
     common = dict(_property(value) for kind, value in directives if kind == "with")
     return Scenario(
@@ -74,7 +85,12 @@ def parse_scenario(name: str, text: str) -> Scenario:
         changes=_statements(changes),
         variants=_variants(common, [value for kind, value in directives if kind == "variants"]),
         publication=next((value for kind, value in directives if kind == "publication"), PUBLICATION),
+        needs=_names("needs", directives),
     )
+
+
+def _names(directive: str, directives: list[tuple[str, str]]) -> tuple[str, ...]:
+    return tuple(each.strip() for kind, value in directives if kind == directive for each in value.split(","))
 
 
 def _variants(common: Mapping[str, str], lines: list[str]) -> dict[str, dict[str, str]]:

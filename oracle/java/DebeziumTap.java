@@ -23,11 +23,13 @@ import java.util.concurrent.atomic.AtomicReference;
  * Runs Debezium's engine and writes every record as one line of JSON: destination, key, value, headers.
  *
  * Each line of standard input asks for one run: the path of a properties file, a tab, the file to write. A run ends with
- * the logical message whose prefix is oracle-end, which is not written. It answers with one line: ok, or failed and why.
+ * the logical message whose prefix is oracle-end, which is not written; with snapshot.mode initial, with the snapshot's
+ * last row. It answers with one line: ok, or failed and why.
  */
 public class DebeziumTap {
     private static final long LIMIT_SECONDS = 120;
     private static final String END = "oracle-end";
+    private static final String LAST = "\"snapshot\":\"last\"";
 
     public static void main(String[] arguments) throws Exception {
         PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
@@ -91,6 +93,9 @@ public class DebeziumTap {
                         done.countDown();
                     } else if (done.getCount() > 0) {
                         write(record);
+                        if (record.value() != null && record.value().contains(LAST)) {
+                            done.countDown();
+                        }
                     }
                     committer.markProcessed(record);
                 }

@@ -25,7 +25,7 @@ from walhouse.bronze.table import ensure_bronze, new_generation
 from walhouse.changes.epochs import EpochLedger, Layer
 from walhouse.changes.layer import LayerRun, LayerTarget
 from walhouse.changes.relations import RelationCatalog
-from walhouse.changes.touched import BronzeSurvey
+from walhouse.changes.touched import MESSAGES, TRANSACTIONS, BronzeSurvey
 from walhouse.config.configuration import Configuration, load
 from walhouse.errors import WalhouseError
 from walhouse.gold.apply import apply_gold
@@ -36,13 +36,13 @@ from walhouse.lakehouse.tables import register_tables, table_exists
 from walhouse.ops.reporting import Reporter, Silent
 from walhouse.ops.retry import Retry, despite_contention, retry_for
 from walhouse.ops.status import Status, read_status
-from walhouse.postgres.check import Finding, check_source
+from walhouse.postgres.check import check_source
 from walhouse.postgres.connection import connect
 from walhouse.postgres.publication import drop_publication
 from walhouse.postgres.slot import drop_slot, find_slot
 from walhouse.postgres.wal import flushed_lsn
 from walhouse.proof.verify import Proof, Verification
-from walhouse.silver.apply import apply_messages, apply_silver
+from walhouse.silver.apply import apply_messages, apply_silver, apply_transactions
 from walhouse.silver.events import events
 from walhouse.wiring import capture_settings, events_settings, silver_settings
 
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from walhouse.lsn import Lsn
     from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
+    from walhouse.postgres.finding import Finding
 
 IDLE_SECONDS = 1.0
 """Pause of a continuous run when there was nothing to do."""
@@ -143,7 +144,10 @@ class Walhouse:
                 EpochLedger(self.spark, self.layout, Layer.SILVER),
                 self.layout.silver,
                 partial(apply_silver, self.spark, self.layout, settings=silver),
-                partial(apply_messages, self.spark, self.layout, settings=silver),
+                {
+                    MESSAGES: partial(apply_messages, self.spark, self.layout, settings=silver),
+                    TRANSACTIONS: partial(apply_transactions, self.spark, self.layout),
+                },
             ),
             Layer.GOLD: LayerTarget(
                 EpochLedger(self.spark, self.layout, Layer.GOLD),
@@ -192,6 +196,9 @@ class Walhouse:
             mode=settings.publication_mode,
             selection=settings.selection,
             via_root=settings.via_partition_root,
+            columns=self.configuration.connector.column_rules,
+            masks=settings.masks,
+            identities=settings.identities,
         )
 
     def capture(self, progress: Reporter | None = None, *, start_new_generation: bool = False) -> Progress:
@@ -263,23 +270,22 @@ class Walhouse:
         to_lsn: Lsn | None = None,
         *,
         schemas: bool = False,
+        keep_nulls: bool = False,
     ) -> Iterator[str]:
         """Silver as Debezium would have sent it: JSON lines {"destination", "key", "value", "headers"}, in order.
 
         The range is over commit LSNs and half-open. ``schemas``: each key and value with its schema, as the JSON
-        converter prints them with ``schemas.enable``.
+        converter prints them with ``schemas.enable``. ``keep_nulls``: a NULL stays null, as that converter prints it
+        with ``replace.null.with.default=false``; by default it prints the column's default in its place.
         """
-        settings = events_settings(self.configuration.connector, schemas=schemas)
+        settings = events_settings(self.configuration.connector, schemas=schemas, keep_nulls=keep_nulls)
         position = self._position()
         if position is None:
             return iter(())
         relations = RelationCatalog(self.spark, self.layout)
         relations.refresh(position[0])
         known = relations.by_table()
-        wanted = {table: versions for table, versions in known.items() if tables is None or table in tables}
-        return events(
-            self.spark, self.layout, settings, wanted, from_lsn=from_lsn, to_lsn=to_lsn, messages=tables is None
-        )
+        return events(self.spark, self.layout, settings, known, only=tables, from_lsn=from_lsn, to_lsn=to_lsn)
 
     def sql(self, query: str) -> DataFrame:
         """Ask the lake. Tables: ``bronze.wal``, ``silver.<schema>_<table>``, ``gold.<schema>_<table>``, ``ops.*``."""

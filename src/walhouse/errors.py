@@ -209,6 +209,13 @@ class OtherLakeError(LakeError):
     todo = "Open each lake in a Spark session of its own, or give its schemas other names under lake."
 
 
+class LakeVersionError(LakeError):
+    """Another version of walhouse wrote bronze, in a form that cannot be gone on from. Fields: found."""
+
+    safe = "Nothing was written and the slot was not moved."
+    todo = "Begin a new lake, in another folder or under other schema names; CHANGELOG.md says which versions need it."
+
+
 class AppendSkippedError(LakeError):
     """Delta took an append for one it already had and wrote nothing. Fields: table, pass_number, found."""
 

@@ -9,6 +9,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from walhouse import __version__
+from walhouse.bronze.masking import MaskBook
 from walhouse.bronze.settings import CaptureSettings
 from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.modes import BinaryMode, DecimalMode, HstoreMode, IntervalMode, TimeMode, TypeModes
@@ -28,8 +29,12 @@ def capture_settings(configuration: Configuration) -> CaptureSettings:
         publication=connector.publication_name,
         publication_mode=connector.publication_autocreate_mode,
         via_partition_root=connector.publish_via_partition_root,
+        identities=connector.identity_rules,
         selection=connector.table_filter,
         messages=connector.message_filter,
+        tells_xmin=connector.xmin_fetch_interval_ms > 0,
+        heartbeat_query=connector.heartbeat_action_query if connector.heartbeat_interval_ms > 0 else None,
+        transactions=connector.provide_transaction_metadata,
         masks=connector.column_masks,
         snapshot_mode=connector.snapshot_mode,
         max_pass_bytes=lake.max_pass_bytes,
@@ -47,6 +52,7 @@ def silver_settings(connector: Connector) -> SilverSettings:
         placeholder=connector.unavailable_value_placeholder,
         types=type_modes(connector),
         columns=connector.column_rules,
+        masks=MaskBook(connector.column_masks),
         skip_unchanged=connector.skip_messages_without_change,
         version=__version__,
     )
@@ -65,8 +71,8 @@ def type_modes(connector: Connector) -> TypeModes:
     )
 
 
-def events_settings(connector: Connector, *, schemas: bool = False) -> EventsSettings:
-    """How events are printed; ``schemas``: each with its schema."""
+def events_settings(connector: Connector, *, schemas: bool = False, keep_nulls: bool = False) -> EventsSettings:
+    """How events are printed; ``schemas``: each with its schema; ``keep_nulls``: NULL and not the default."""
     return EventsSettings(
         topic_prefix=connector.topic_prefix,
         delimiter=connector.topic_delimiter,
@@ -76,6 +82,12 @@ def events_settings(connector: Connector, *, schemas: bool = False) -> EventsSet
         skipped_operations=frozenset(connector.skipped_operations),
         run_id=str(uuid.uuid4()),
         schemas=schemas,
+        keep_nulls=keep_nulls,
+        transactions=connector.provide_transaction_metadata,
+        transaction_topic=connector.topic_transaction,
+        heartbeat_ms=connector.heartbeat_interval_ms,
+        heartbeat_topic_prefix=connector.topic_heartbeat_prefix,
+        heartbeat_topic_name=connector.topic_heartbeat_name,
         types=type_modes(connector),
         notes=connector.schema_notes,
         schema_names=NameMode(connector.schema_name_adjustment_mode),

@@ -301,6 +301,18 @@ def test_a_slot_that_is_gone_ahead_or_taken_is_told_apart(table: Database, make_
         house.capture()
 
 
+def test_identities_are_set_before_tables_are_published_and_again_whenever_capture_begins(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    database.execute("CREATE TABLE t (id int, v text)")
+    house = make_house(replica_identity_autoset_values=r"public\..:FULL")
+    house.capture()
+    database.execute("INSERT INTO t VALUES (1, 'x')", "UPDATE t SET v = 'y'", "ALTER TABLE t REPLICA IDENTITY NOTHING")
+    house.capture()
+    assert [row["before"] for row in rows(spark, lake)] == [None, ["1", "x"]]
+    database.execute("DELETE FROM t")
+
+
 def test_without_data_a_slot_and_a_publication_that_exist_are_gone_on_with(
     spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

@@ -45,6 +45,24 @@ def test_what_the_configuration_leaves_out_never_lands(
     assert [row["message"]["prefix"] for row in rows(spark, lake, "message")] == ["wanted"]
 
 
+def test_a_table_whose_name_differs_in_case_only_never_lands_where_filters_tell_case(
+    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    table.execute('CREATE TABLE "T" (id int PRIMARY KEY, v text)', "INSERT INTO \"T\" VALUES (1, 'hush')")
+    house = make_house(
+        table_include_list="public.t", message_prefix_include_list="Wanted", lake_case_sensitive_filters=True
+    )
+    house.capture()
+    table.execute(
+        "INSERT INTO t VALUES (1, 'x')",
+        "INSERT INTO \"T\" VALUES (2, 'hush')",
+        "SELECT pg_logical_emit_message(true, 'wanted', 'hush')",
+    )
+    house.capture()
+    assert [row["after"] for row in rows(spark, lake)] == [["1", "x"]]
+    assert rows(spark, lake, "snapshot") == rows(spark, lake, "message") == []
+
+
 def test_a_role_that_may_replicate_and_select_is_enough(
     spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

@@ -12,6 +12,7 @@ from walhouse.config.connector import AutocreateMode, Connector, SnapshotMode
 from walhouse.config.lake import Lake
 from walhouse.config.secrets import Secret
 from walhouse.errors import ConfigurationError, SecretError
+from walhouse.names import TableName
 
 PASSWORD = "0123-hunter2: x"
 MINIMAL = """
@@ -99,10 +100,12 @@ def test_a_list_may_be_debeziums_text_or_yamls_list(tmp_path: Path) -> None:
         ("skipped.operations: x", "connector.skipped.operations (line 3): 'x' is no operation"),
         ("table.include.list: 'a,[b'", "connector.table.include.list (line 3): the pattern '[b': '[' at char"),
         ("decimal.handling.mode: exact", "connector.decimal.handling.mode (line 3): should be 'precise', 'double'"),
-        ("provide.transaction.metadata: true", "(line 3): only its default is taken (false): not"),
+        ("slot.failover: true", "(line 3): only its default is taken (false): not"),
         ("message.key.columns: 'a.b'", "connector.message.key.columns (line 3): 'a.b' is not of the form table:col"),
+        ("replica.identity.autoset.values: a.b", "autoset.values (line 3): 'a.b' is not of the form table:FULL"),
+        ("replica.identity.autoset.values: ['a.[b:FULL']", "autoset.values (line 3): the pattern 'a.[b'"),
         ("message.key.columns: 'a.[b:c'", "connector.message.key.columns (line 3): the pattern 'a.[b'"),
-        ("column.mask.hash.x.with.salt.y: a.b.c", "'x' is no digest"),
+        ("column.mask.hash.x.with.salt.y: a.b.c", "connector.column.mask.hash.x (line 3): 'x' is no digest"),
         ("table.whitelist: a", "connector.table.whitelist (line 3): is called table.include.list"),
         ("database.hostname: other", "connector.database.hostname (line 5): given twice, first in line 3"),
         ("database.hostname: {x: y}", "connector.database.hostname.x (line 3): unknown property"),
@@ -117,6 +120,18 @@ def test_a_list_may_be_debeziums_text_or_yamls_list(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_wrong_property_is_named_with_its_line_and_what_is_wrong(line: str, expected: str, tmp_path: Path) -> None:
     assert expected in refused(with_connector(line), tmp_path)
+
+
+@pytest.mark.parametrize("prefix", ["shop", "Shop-1_a.b", "9", "-"])
+def test_a_topic_prefix_may_have_letters_digits_hyphens_underscores_and_dots(prefix: str, tmp_path: Path) -> None:
+    text = MINIMAL.replace("topic.prefix: shop", f"topic.prefix: '{prefix}'")
+    assert read(text, tmp_path).connector.topic_prefix == prefix
+
+
+@pytest.mark.parametrize("prefix", ["sh op", "shöp", "a/b", "a:b", "${env:USER}", "a\\n", "a#"])
+def test_a_topic_prefix_of_other_characters_is_refused(prefix: str, tmp_path: Path) -> None:
+    text = MINIMAL.replace("topic.prefix: shop", f'topic.prefix: "{prefix}"')
+    assert "connector.topic.prefix (line 3): " in refused(text, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["schema", "table", "column", "message.prefix"])
@@ -276,6 +291,18 @@ def test_initial_statements_are_split_and_never_shown(tmp_path: Path) -> None:
     conf = read(with_connector(line), tmp_path)
     assert conf.connection().initial_statements == ("SET a = 'hunter2;x'", "SET b = 1")
     assert "hunter2" not in repr(conf) + repr(conf.connection()) + conf.connector.model_dump_json()
+
+
+def test_filters_tell_case_only_if_the_lake_says_so(tmp_path: Path) -> None:
+    lists = "table.include.list: s.T\nmessage.prefix.include.list: P\nmessage.key.columns: s.T:a"
+    lists += "\nreplica.identity.autoset.values: s.T:FULL"
+    for lake, told in (("", False), ("  case_sensitive_filters: true\n", True)):
+        connector = read(with_connector(lists) + lake, tmp_path).connector
+        assert connector.table_filter.captures(TableName("s", "t")) is not told
+        assert connector.message_filter.matches("p") is not told
+        assert (connector.column_rules.key_of(TableName("s", "t")) is None) is told
+        assert (connector.identity_rules.of(TableName("s", "t")) is None) is told
+        assert connector.table_filter.captures(TableName("s", "T"))
 
 
 # In Python -----------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from walhouse.config.columns import ColumnRules, parse_keys
 from walhouse.config.filters import NameFilter, TableFilter, split_list
 from walhouse.names import TableName
 
@@ -61,6 +62,16 @@ def test_an_include_list_of_columns_speaks_for_every_table() -> None:
     kept = TableFilter(columns=NameFilter(include=(r"shop\.orders\.name",)))
     assert kept.kept_columns(ORDERS, ("id", "name", "note"), key=("id",)) == (0, 1)
     assert kept.kept_columns(TableName("shop", "customers"), ("id", "name"), key=("id",)) == (0,)
+
+
+def test_a_case_sensitive_filter_tells_names_apart_that_differ_in_case_only() -> None:
+    upper, lower = TableName("public", "Users"), TableName("public", "users")
+    told = TableFilter(tables=NameFilter(include=(r"public\.Users",), case_sensitive=True))
+    assert (told.captures(upper), told.captures(lower)) == (True, False)
+    left_out = TableFilter(columns=NameFilter(exclude=(r"public\.users\.Name",), case_sensitive=True))
+    assert left_out.kept_columns(lower, ("id", "name", "Name"), key=("id",)) == (0, 1)
+    keys = ColumnRules(NameFilter(), parse_keys("public.Users:a;public.users:b"), case_sensitive=True)
+    assert (keys.key_of(upper), keys.key_of(lower)) == (("a",), ("b",))
 
 
 def test_a_filter_can_be_sent_to_a_task() -> None:

@@ -49,15 +49,23 @@ PATTERNS = [
     r".*s?+",
     r"\S+\.\S+",
     r"[\x41-\u005a]+\..*",
+    r"(?i)PUBLIC\.ORDERS|a.*",
+    r"p(?i)UBLIC\.Orders|A-B\.C D",
+    r"Public\.(o(?i)RDERS|O(?i)RDERS_2)",
+    r"(P(?i)UBLIC|SHOP)\.Orders",
+    r"(?:(?i)P|s)[a-z]+\..*",
 ]
 
 
 def agrees_with_java(spark: SparkSession, pairs: list[tuple[str, str]]) -> None:
     frame = spark.createDataFrame(pairs, "pattern string, name string")
-    matched = F.expr("name RLIKE concat('(?i)^(?:', pattern, ')$')")
-    for row in frame.select("pattern", "name", matched.alias("java")).collect():
+    without_case = F.expr("name RLIKE concat('(?i)^(?:', pattern, ')$')").alias("without_case")
+    with_case = F.expr("name RLIKE concat('^(?:', pattern, ')$')").alias("with_case")
+    for row in frame.select("pattern", "name", without_case, with_case).collect():
         ours = compile_pattern(row.pattern).fullmatch(row.name) is not None
-        assert ours == row.java, f"{row.pattern!r} on {row.name!r}"
+        assert ours == row.without_case, f"{row.pattern!r} on {row.name!r}"
+        ours = compile_pattern(row.pattern, case_sensitive=True).fullmatch(row.name) is not None
+        assert ours == row.with_case, f"{row.pattern!r} on {row.name!r}, with case"
 
 
 @pytest.mark.spark

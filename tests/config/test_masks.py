@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 
 import pytest
 
 from walhouse.config.configuration import parse
-from walhouse.config.masks import first_matching
+from walhouse.config.masks import first_matching, without_salt
 from walhouse.errors import ConfigurationError
 
 FILE = Path("/nowhere/walhouse.yml")
@@ -39,14 +40,59 @@ def test_the_salt_is_in_no_representation() -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("column.mask.hash.v2.ROT13.with.salt.pepper: s.t.a", "'ROT13' is no digest: expected one of MD5"),
-        ("column.mask.hash.v3.MD5.with.salt.pepper: s.t.a", "column.mask.hash.v3.MD5: expected hash.[v2.]ALGORITHM"),
-        ("column.truncate.to.0.chars: s.t.a", "column.truncate.to.0.chars: the length is to be above 0"),
-        ("column.mask.with.3.chars: 's.t.[a'", "column.mask.with.3.chars: the pattern 's.t.[a'"),
+        (
+            "column.mask.hash.v2.ROT13.with.salt.pepper: s.t.a",
+            "connector.column.mask.hash.v2.ROT13 (line 6): 'ROT13' is no digest: expected one of MD5",
+        ),
+        (
+            "column.mask.hash.v3.MD5.with.salt.pepper: s.t.a",
+            "connector.column.mask.hash.v3.MD5 (line 6): expected column.mask.hash.[v2.]ALGORITHM",
+        ),
+        ("column.mask.hash.MD5.salt.pepper: s.t.a", "connector.column.mask.hash.MD5 (line 6): expected column.mask"),
+        ("column.mask.hash.MD5.with.salt: s.t.a", "connector.column.mask.hash.MD5 (line 6): expected column.mask"),
+        ("column.mask.hash.MD5.pepper: s.t.a", "connector.column.mask.hash.MD5 (line 6): expected column.mask"),
+        ("colum.mask.hash.MD5.with.salt.pepper: s.t.a", "connector.colum.mask.hash.MD5 (line 6): unknown property"),
+        ("column.msk.hsh.MD5.with.salt.pepper: s.t.a", "connector.column.msk.hsh.MD5 (line 6): unknown property"),
+        ("column.mask.hash.MD5.with.salt.pepper: [[a]]", "connector.column.mask.hash.MD5 (line 6): a list may hold"),
+        ("column.truncate.to.0.chars: s.t.a", "connector.column.truncate.to.0.chars (line 6): the length is to be"),
+        ("column.mask.with.3.chars: 's.t.[a'", "connector.column.mask.with.3.chars (line 6): the pattern 's.t.[a'"),
     ],
 )
 def test_a_rule_that_cannot_hold_is_refused_by_name_and_without_its_salt(line: str, words: str) -> None:
+    assert words in refusal(line)
+
+
+def refusal(*lines: str) -> str:
     with pytest.raises(ConfigurationError) as caught:
-        rules(line)
-    assert words in str(caught.value)
+        rules(*lines)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "pepper" not in shown + repr(caught.value.fields)
+    return shown
+
+
+def test_a_rule_that_is_given_twice_or_in_the_wrong_place_is_named_without_its_salt() -> None:
+    line = "column.mask.hash.v2.SHA-256.with.salt.pepper: s.t.a"
+    assert "connector.column.mask.hash.v2.SHA-256 (line 7): given twice, first in line 6" in refusal(line, line)
+    with pytest.raises(ConfigurationError) as caught:
+        parse(f"{HEAD}lake:\n  path: lake\n{line}\n", FILE)
+    assert "column.mask.hash.v2.SHA-256 (line 8): unknown section" in caught.value.problem
     assert "pepper" not in str(caught.value)
+
+
+def test_every_rule_that_is_wrong_is_said_in_its_own_line() -> None:
+    shown = refusal("column.mask.with.3.chars: '[a'", "column.truncate.to.9.chars: b", "column.truncate.to.0.chars: c")
+    assert "connector.column.mask.with.3.chars (line 6)" in shown
+    assert "connector.column.truncate.to.0.chars (line 8)" in shown
+    assert "has 2 problems" in shown
+
+
+@pytest.mark.parametrize("name", ["column.mask.with.5.chars", "column.truncate.to.5.chars", "slot.name"])
+def test_a_name_without_a_salt_is_shown_as_it_is(name: str) -> None:
+    assert without_salt(name) == name
+
+
+@pytest.mark.parametrize(("sensitive", "hidden"), [(False, "Aa"), (True, "A")])
+def test_a_rule_tells_case_only_if_the_lake_says_so(sensitive: bool, hidden: str) -> None:
+    lake = f"lake:\n  path: lake\n  case_sensitive_filters: {str(sensitive).lower()}\n"
+    found = parse(f"{HEAD}  column.mask.with.3.chars: s.t.A\n{lake}", FILE).connector.column_masks
+    assert "".join(column for column in "Aa" if first_matching(found, f"s.t.{column}")) == hidden

@@ -3,15 +3,15 @@ from __future__ import annotations
 import pytest
 from pydantic_core import PydanticUndefined
 
-from walhouse.config.connector import Connector, debezium_name
+from walhouse.config.connector import MASKS, Connector, debezium_name
 from walhouse.config.masks import is_mask
 from walhouse.config.properties import TABLE, Property, State, find
 
-GATHERED = "column.masks"
-"""The field for all properties whose names say what they ask for."""
+OTHERS = {MASKS, "case.sensitive.filters"}
+"""The field for all properties whose names say what they ask for, and what the lake's section tells the connector."""
 
 FIELDS = {
-    debezium_name(name): field for name, field in Connector.model_fields.items() if debezium_name(name) != GATHERED
+    debezium_name(name): field for name, field in Connector.model_fields.items() if debezium_name(name) not in OTHERS
 }
 USED = [record for record in TABLE if record.state is State.USED]
 

@@ -56,7 +56,7 @@ def relation(
     table: TableName = TableName("public", "things"),  # noqa: B008  (a constant)
 ) -> RelationDescription:
     """A described relation; ``key`` is the primary key, or with identity i the index's columns."""
-    flagged = [replace(c, identity=identity == "f" or (identity in "di" and c.name in key)) for c in columns]
+    flagged = [replace(c, identity=identity == "f" or (identity in "dic" and c.name in key)) for c in columns]
     described = describe(16400, table, identity, flagged)
     return replace(described, primary_key=() if identity == "i" else tuple(key))
 
@@ -101,10 +101,15 @@ class SourceTable:
         unchanged = tuple(
             name
             for name, before, after in zip(self.relation.column_names, old, new, strict=True)
-            if name in self.toasted and before is not None and before.startswith("T") and before == after
+            if before == after and self._may_leave_out(name, before)
         )
         moved = self.key_of(old) != self.key_of(new)
         self._send("u", old if moved or self.relation.replica_identity == "f" else None, new, unchanged)
+
+    def _may_leave_out(self, name: str, value: str | None) -> bool:
+        if self.relation.sends_changed_columns:
+            return name not in self.key
+        return name in self.toasted and value is not None and value.startswith("T")
 
     def delete(self, old: Row) -> None:
         if self.key:

@@ -159,6 +159,13 @@ def test_with_full_identity_and_a_primary_key_gold_holds_the_rows_of_the_source(
     check_histories(spark, lake, source, truncates=(0, 1))
 
 
+def test_where_new_rows_have_changed_columns_alone_gold_holds_the_rows_of_the_source(
+    spark: SparkSession, lake: LakeLayout
+) -> None:
+    source = SourceTable(relation(COLUMNS, key=("id", "History"), identity="c"), ("id", "History"))
+    check_histories(spark, lake, source, truncates=(0, 1))
+
+
 def test_a_table_without_a_key_has_each_row_as_often_as_the_source(spark: SparkSession, lake: LakeLayout) -> None:
     source = SourceTable(relation(COLUMNS, identity="f"), (), toasted=TOASTED)
     check_histories(spark, lake, source, truncates=(0, 1, 0))

@@ -18,6 +18,7 @@ from walhouse.lsn import Lsn, LsnRange
 from walhouse.names import TableName
 from walhouse.pgoutput.decoder import Decoder
 from walhouse.pgoutput.relation import ColumnDescription, describe
+from walhouse.pgoutput.row import TRANSACTION_SEQ
 
 EVERYTHING = LsnRange(Lsn(0), Lsn(2**62))
 TABLES = (TableName("public", "T 0"), TableName("öffentlich", "T 1"), TableName("öffentlich", "T 2"))
@@ -208,3 +209,15 @@ def test_batches_are_bounded_and_hold_all_rows() -> None:
 def test_a_plan_can_be_sent_to_another_process() -> None:
     the_plan = plan(1, 2, known=[3], seen=[4])
     assert pickle.loads(pickle.dumps(the_plan)) == the_plan
+
+
+@fast
+@given(streams(), CUTS)
+def test_where_transactions_are_wanted_each_has_one_row_before_its_changes_and_the_rest_stays_as_it_is(
+    stream: Stream, cuts: list[int]
+) -> None:
+    rows, _ = decode(stream.frames(), replace(plan(), transactions=True), Selection(frozenset(TABLES)), cuts)
+    begun = [row for row in rows if row["kind"] == "transaction"]
+    assert [row["commit_lsn"] for row in begun] == [commit_lsn for commit_lsn, *_ in stream.transactions]
+    assert all(row["seq"] == TRANSACTION_SEQ and {"xid", "commit_ts"} <= row.keys() for row in begun)
+    assert [row for row in rows if row not in begun] == stream.rows(EVERYTHING, Selection(frozenset(TABLES)))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.postgres.wire import read_stream
 from walhouse.config.filters import NameFilter, TableFilter
+from walhouse.names import TableName
 from walhouse.pgoutput.relation import RelationDescription, describe
 from walhouse.pgoutput.selection import kept_positions
-from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.catalog import describe_tables, read_relations
 from walhouse.postgres.connection import connect
 from walhouse.postgres.peek import peek_blocks
 from walhouse.postgres.slot import create_slot
@@ -241,3 +243,12 @@ def test_what_is_not_captured_is_not_described(database: Database, connection: C
         "CREATE PUBLICATION p FOR ALL TABLES",
     )
     assert _one(connection, TableFilter(tables=NameFilter(include=(r"public\.u",)))).table == "u"
+
+
+def test_a_table_is_described_the_same_before_it_is_published(database: Database, connection: Connection) -> None:
+    database.execute("CREATE TABLE t (a int, b text, PRIMARY KEY (b, a))", "CREATE TABLE other (id int PRIMARY KEY)")
+    (before,) = describe_tables(connection, [TableName("public", "t")])
+    assert (before.column_names, before.own_key) == (("a", "b"), ("b", "a"))
+    database.execute("CREATE PUBLICATION p FOR TABLE t")
+    assert before == replace(_one(connection), catalog_lsn=None)
+    assert describe_tables(connection, []) == []

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from walhouse.config.columns import ColumnRules, parse_keys
 from walhouse.config.filters import NameFilter, TableFilter
-from walhouse.postgres.check import Finding, Severity, check_source
+from walhouse.config.masks import parse_masks
+from walhouse.config.replica_identity import IdentityRules, parse_identities
+from walhouse.postgres.check import check_source
 from walhouse.postgres.connection import connect
+from walhouse.postgres.finding import Finding, Severity
 from walhouse.postgres.slot import create_slot
 
 if TYPE_CHECKING:
@@ -31,7 +35,7 @@ def connection(database: Database) -> Iterator[Connection]:
 
 def _check(
     settings: ConnectionSettings, *, slot: str = "walhouse_check", mode: str = "filtered", via_root: bool = False,
-    selection: TableFilter | None = None,
+    selection: TableFilter | None = None, **rules: Any,
 ) -> list[Finding]:  # fmt: skip
     with closing(connect(settings)) as connection:
         return check_source(
@@ -42,6 +46,7 @@ def _check(
             mode=mode,
             selection=selection or TableFilter(),
             via_root=via_root,
+            **rules,
         )
 
 
@@ -152,6 +157,68 @@ def test_a_publication_that_is_missing_or_lacks_a_table_is_found(database: Datab
     assert any("delete, truncate, update" in found for found in _faults(findings, Severity.WARNING))
     nothing = TableFilter(tables=NameFilter(include=("none",)))
     assert any("captures no table" in found for found in _faults(_check(database.settings, selection=nothing)))
+
+
+def test_rules_about_columns_are_held_against_the_sources_own(database: Database) -> None:
+    """Also those of tables that no publication has yet, with domains and unique indexes as the catalog has them."""
+    database.execute(
+        "CREATE DOMAIN label AS varchar(9)",
+        "CREATE TABLE t (id uuid, name label, plain label, data json, code text, PRIMARY KEY (id, name))",
+        "CREATE TABLE k (code text NOT NULL, v int)",
+        "CREATE UNIQUE INDEX i ON k (code)",
+        "ALTER TABLE k REPLICA IDENTITY FULL",
+    )
+    selection = TableFilter(tables=NameFilter(include=(r"public\.[tk]", r"public\.gone")))
+    masks = {"column.mask.with.3.chars": r"public\.t\..*,public\.k\.code"}
+    columns = ColumnRules(selection.columns, parse_keys("public.t:id,code,Code"))
+    findings = _check(database.settings, selection=selection, columns=columns, masks=parse_masks(masks))
+    rules = {
+        f"{finding.severity} {finding.subject}: {finding.problem}"
+        for finding in findings
+        if finding.subject.startswith("connector.")
+    }
+    mask, keys = "warning connector.column.mask.with.3.chars", "warning connector.message.key.columns"
+    fillers = "the key of a delete has fillers there, and a key that changes is not noticed."
+    assert rules == {
+        r"warning connector.table.include.list: public\.gone matches no captured table.",
+        f"{keys.replace('warning', 'error')}: public.t has no column Code.",
+        f"{keys}: The replica identity of public.t lacks code: {fillers}",
+        f"{mask}: Only texts can be hidden, and public.t.id (uuid), public.t.data (json) will land as they are.",
+        f"{mask}: Primary keys are never hidden: public.t.name will land as they are. Debezium hides them in rows.",
+        f"{mask}: public.k.code, public.t.code will be hidden in the keys of events, too; Debezium hides no keys.",
+    }
+
+
+def test_an_identity_that_will_be_set_is_no_fault_and_one_that_cannot_be_is(
+    database: Database, role: Callable[[str], ConnectionSettings]
+) -> None:
+    database.execute(
+        "CREATE TABLE t (v text)",
+        "CREATE TABLE root (id int NOT NULL, v int NOT NULL) PARTITION BY RANGE (id)",
+        "CREATE TABLE leaf PARTITION OF root FOR VALUES FROM (0) TO (9)",
+    )
+
+    def check(values: str, settings: ConnectionSettings = database.settings) -> list[Finding]:
+        rules = IdentityRules(parse_identities(values))
+        keys = ColumnRules(NameFilter(), parse_keys("public.root:v"))
+        return _check(settings, via_root=True, identities=rules, columns=keys)
+
+    planned = check("public.t:FULL,public.root:FULL,public.gone:FULL")
+    assert _faults(planned) == []
+    assert [finding.subject for finding in planned if "will get REPLICA IDENTITY FULL" in finding.problem] == [
+        "table public.leaf",
+        "table public.root",
+        "table public.t",
+    ]
+    assert "connector.replica.identity.autoset.values: public.gone matches no captured table." in _faults(
+        planned, Severity.WARNING
+    )
+    assert not any("The replica identity of" in finding.problem for finding in planned)
+    assert any("several entries for public.t" in fault for fault in _faults(check("public.t:FULL,.*:FULL")))
+    assert any("has no index of the name" in fault for fault in _faults(check("public.t:INDEX i,public.root:FULL")))
+    stranger = check("public.t:FULL", role("REPLICATION"))
+    assert any("does not own public.t" in fault for fault in _faults(stranger, Severity.WARNING))
+    assert any("public.t has no usable replica identity" in fault for fault in _faults(stranger))
 
 
 def test_missing_rights_are_found(database: Database, role: Callable[[str], ConnectionSettings]) -> None:

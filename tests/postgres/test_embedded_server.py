@@ -57,6 +57,11 @@ def test_nobody_gets_in_without_the_password_and_a_bad_setting_shows_the_log(fol
         EmbeddedServer.start(folder, settings={"no_such_setting": "1"})
 
 
+def test_its_programs_get_the_variables_that_they_need(folder: Path) -> None:
+    with EmbeddedServer.start(folder, environment={"TZ": "Asia/Tokyo"}) as server, psycopg.connect(server.dsn()) as one:
+        assert one.execute("SHOW timezone").fetchone() == ("Asia/Tokyo",), "initdb writes down whose zone it finds"
+
+
 def test_a_server_that_cannot_be_captured_from_says_which_setting_it_is(folder: Path) -> None:
     with EmbeddedServer.start(folder, settings={"wal_level": "replica", "max_wal_senders": "1"}) as server:
         settings = Server(server.dsn(), server).settings()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oracle.server import lacking
 from tests.postgres.wire import read_stream, texts
 from walhouse.config.filters import NameFilter, TableFilter
 from walhouse.errors import PrivilegeError, SnapshotLostError
@@ -133,6 +134,20 @@ ZOO = {
     "public.moods": ["'{sad}'"],
 }
 
+NOT_EVERYWHERE = {
+    "hstore": {"public.hstore": ["""'"a b"=>NULL, c=>""'"""]},
+    "ltree": {"public.ltree": ["'Ab.c'"]},
+    "citext": {"public.citext": ["'Ab.c'"]},
+    "postgis": {
+        "public.geometry": ["'SRID=3187;POINT(174.9479 -36.7208)'", "'POINT EMPTY'", "'CIRCULARSTRING(0 0, 1 1, 2 0)'"],
+        "public.geography(PointZ)": ["'POINT Z (1 2 3)'"],
+        "public.geometry[]": ["ARRAY['POINT(1 1)', NULL]::public.geometry[]"],
+        "public.box2d": ["'BOX(0 0, 1.5 1)'"],
+    },
+    "xml": {"xml": ["'<a>1 &amp; 2</a> <b/>'", """'<?xml version="1.0" encoding="ISO-8859-2"?><a>ž</a>'""", "''"]},
+}
+"""Types that a server may lack, by what it takes to have them."""
+
 
 def _make_zoo(database: Database) -> int:
     """A table with a column for each type: a row of NULLs, then a row for each place in the lists of values."""
@@ -146,10 +161,11 @@ def _make_zoo(database: Database) -> int:
         "CREATE FUNCTION public.odd() RETURNS int LANGUAGE sql AS 'SELECT 1'",
     )
     types = dict(ZOO)
-    available = database.execute("SELECT name FROM pg_available_extensions WHERE name IN ('hstore', 'ltree', 'citext')")
-    for (extension,) in available:
-        database.execute(f"CREATE EXTENSION {extension} SCHEMA public")
-        types[f"public.{extension}"] = ["""'"a b"=>NULL, c=>""'""" if extension == "hstore" else "'Ab.c'"]
+    missing = lacking(database.dsn, tuple(NOT_EVERYWHERE))
+    for need, more in NOT_EVERYWHERE.items():
+        if need not in missing:
+            database.execute(*[] if need == "xml" else [f"CREATE EXTENSION {need} SCHEMA public"])
+            types |= more
     columns = ", ".join(f"v{number} {kind}" for number, kind in enumerate(types))
     database.execute(f"CREATE TABLE public.zoo (id int PRIMARY KEY, {columns})", "CREATE PUBLICATION p FOR ALL TABLES")
     create_slot_of(database)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from walhouse.bronze.table import COLUMNS
@@ -14,6 +13,7 @@ from walhouse.changes.epoch import EpochRange, TableEpoch
 from walhouse.changes.resolve import RESOLVED
 from walhouse.lsn import Lsn
 from walhouse.pgoutput.relation import ColumnDescription, RelationDescription, describe
+from walhouse.pgoutput.row import TRANSACTION_SEQ
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,10 +103,18 @@ class Wal:
 
 def message_frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
     """Bronze rows of kind message."""
+    return _frame_of(spark, {"kind": "message", "op": "m"}, rows)
+
+
+def transaction_frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
+    """Bronze rows of kind transaction."""
+    return _frame_of(spark, {"kind": "transaction", "seq": TRANSACTION_SEQ}, rows)
+
+
+def _frame_of(spark: SparkSession, common: Row, rows: Sequence[Row]) -> DataFrame:
     empty: Row = dict.fromkeys(COLUMNS.fieldNames())
     times = {"commit_ts": COMMITTED, "captured_at": CAPTURED}
-    full = [{**empty, "kind": "message", "op": "m", **times, **row} for row in rows]
-    return spark.createDataFrame(full, COLUMNS).where(F.col("kind") == "message")
+    return spark.createDataFrame([{**empty, **common, **times, **row} for row in rows], COLUMNS)
 
 
 def _positional(described: RelationDescription, image: Row | None) -> list[str | None] | None:

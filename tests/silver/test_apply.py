@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.silver.bronze_rows import EPOCH, Wal, column, message_frame, numeric_typmod, relation
+from tests.silver.bronze_rows import EPOCH, Wal, column, message_frame, numeric_typmod, relation, transaction_frame
 from walhouse.changes.epoch import TableEpoch
+from walhouse.changes.touched import TRANSACTIONS
 from walhouse.errors import TypeConflictError
 from walhouse.lakehouse.tables import current_version
 from walhouse.names import TableName
-from walhouse.silver.apply import apply_messages, apply_silver
+from walhouse.silver.apply import apply_messages, apply_silver, apply_transactions
 from walhouse.silver.settings import SilverSettings
 from walhouse.silver.table import struct_of
 
@@ -125,6 +126,15 @@ def test_a_table_that_gets_a_key_later_gets_key_fields(spark: SparkSession, lake
     apply_silver(spark, lake, Wal(keyed, lsn=2000).add("c", after={"a": "2"}).epoch(spark), SETTINGS)
     rows = spark.table(str(lake.silver(name))).orderBy("commit_lsn").collect()
     assert [row.key and row.key.asDict() for row in rows] == [None, {"_": None, "a": 2}]
+
+
+def test_a_transaction_has_one_row_however_often_its_epoch_is_applied(spark: SparkSession, lake: LakeLayout) -> None:
+    begun = transaction_frame(spark, [{"commit_lsn": 900, "xid": (1 << 32) + 13}, {"commit_lsn": 950, "xid": 14}])
+    epoch = TableEpoch(EPOCH, TRANSACTIONS, begun, (), None)
+    assert apply_transactions(spark, lake, epoch).counts == {"events": 2}
+    assert apply_transactions(spark, lake, epoch).counts == {"events": 0}
+    rows = spark.table(str(lake.silver_transactions)).orderBy("commit_lsn").collect()
+    assert [(row.id, row.xid) for row in rows] == [("13:900", (1 << 32) + 13), ("14:950", 14)]
 
 
 def test_logical_messages_have_an_envelope_of_their_own(spark: SparkSession, lake: LakeLayout) -> None:

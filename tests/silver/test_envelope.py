@@ -324,3 +324,19 @@ def test_each_row_is_read_by_its_own_relation_version(spark: SparkSession) -> No
 def test_a_table_without_columns_still_has_events(spark: SparkSession) -> None:
     told = tell(spark, Wal(relation(TableName("s", "empty"), []), lsn=0).add("c", after={}))
     assert told[10, "c"]["after"] == {"_": None}
+
+
+def test_under_yugabytedbs_change_what_a_new_row_lacks_is_unchanged_and_not_null(spark: SparkSession) -> None:
+    columns = [column("id", "int4", nullable=False), column("n", "int4"), column("note", "text")]
+    table = relation(TableName("s", "yb"), columns, primary_key=("id",), identity="c")
+    told = tell(
+        spark,
+        Wal(table, lsn=0)
+        .add("u", after={"id": "1", "n": "5"}, unchanged=["note"])
+        .add("u", after={"id": "1", "note": None}, unchanged=["n"])
+        .add("d", before={"id": "1"}),
+    )
+    assert told[10, "u"]["after"] == {"id": 1, "n": 5, "note": "__debezium_unavailable_value"}
+    assert told[20, "u"]["after"] == {"id": 1, "n": None, "note": None}
+    assert [event["unavailable"] for event in told.values()] == [["note"], ["n"], []]
+    assert (told[30, "d"]["key"], told[30, "d"]["before"]) == ({"id": 1}, {"id": 1, "n": None, "note": None})

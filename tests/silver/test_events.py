@@ -126,12 +126,12 @@ def test_tombstones_and_truncates_are_as_configured(spark: SparkSession, told: L
 
 
 def test_a_range_holds_the_commits_that_start_in_it(spark: SparkSession, told: LakeLayout) -> None:
-    shown = records(spark, told, PLAIN, from_lsn=Lsn(200), to_lsn=Lsn(300), messages=False)
+    shown = records(spark, told, PLAIN, from_lsn=Lsn(200), to_lsn=Lsn(300), only=list(TABLES))
     assert [brief(record) for record in shown] == [("p.shop.bag", None, "c")]
 
 
 def test_a_value_is_printed_as_the_json_converter_prints_it(spark: SparkSession, told: LakeLayout) -> None:
-    (line,) = events(spark, told, PLAIN, {ORDERS: (OLD, NEW)}, to_lsn=Lsn(200), messages=False)
+    (line,) = events(spark, told, PLAIN, {ORDERS: (OLD, NEW)}, to_lsn=Lsn(200), only=[ORDERS])
     assert line == (
         '{"destination":"p.shop.Orders___co","key":{"id":1},"value":{"before":null,'
         '"after":{"id":1,"Note":"say \\"ž\\""},'
@@ -189,7 +189,7 @@ def test_columns_that_would_share_a_field_are_refused_before_anything_is_printed
     table = relation(TableName("s", "t"), [column("a b", "int4"), column("a-b", "int4")])
     frame = spark.createDataFrame([], silver_schema([table]))
     with pytest.raises(FieldCollisionError, match=r"'a b' and 'a-b' of s\.t would both be printed as a_b"):
-        lines_of({table.name: frame}, None, replace(PLAIN, field_names=NameMode.AVRO), {table.name: [table]})
+        lines_of({table.name: frame}, None, None, replace(PLAIN, field_names=NameMode.AVRO), {table.name: [table]})
 
 
 def test_a_lake_without_silver_has_no_events(spark: SparkSession, lake: LakeLayout) -> None:

@@ -14,9 +14,12 @@ from oracle.compare import differences
 from oracle.recording import FOLDER, Recording
 from oracle.replay import Replay
 from oracle.scenario import Scenario, parse_scenario, scenarios
+from oracle.server import lacking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tests.fixtures_server import Database
 
 SCENARIOS = scenarios()
 
@@ -51,11 +54,13 @@ def test_a_difference_in_any_field_is_found() -> None:
 
 def test_a_scenario_is_read_as_it_is_written() -> None:
     text = (
-        "-- What it is.\n-- reference: 4.2, 1.1\n-- with: a.b = x\n-- variants: c = 1 | 2\n-- variants: d = 3\n"
+        "-- What it is.\n-- reference: 4.2, 1.1\n-- needs: postgis, xml\n"
+        "-- with: a.b = x\n-- variants: c = 1 | 2\n-- variants: d = 3\n"
         "CREATE TABLE t (id int);\n-- changes\nINSERT INTO t\n  VALUES (1);\nBEGIN;\nCOMMIT;\n"
     )
     scenario = parse_scenario("name", text)
     assert (scenario.title, scenario.references) == ("What it is.", ("4.2", "1.1"))
+    assert scenario.needs == ("postgis", "xml")
     assert scenario.variants == {
         "c=1": {"a.b": "x", "c": "1"},
         "c=2": {"a.b": "x", "c": "2"},
@@ -63,6 +68,13 @@ def test_a_scenario_is_read_as_it_is_written() -> None:
     }
     assert scenario.setup == ("CREATE TABLE t (id int);",)
     assert scenario.changes == ("INSERT INTO t\n  VALUES (1);", "BEGIN;", "COMMIT;")
+
+
+@pytest.mark.server
+def test_what_a_server_lacks_for_a_scenario_is_known_before_it_runs(database: Database) -> None:
+    assert lacking(database.dsn, ("hstore", "no_such_extension")) == ["no_such_extension"]
+    with_xml = database.execute("SELECT count(*) FROM pg_config WHERE setting LIKE '%--with-libxml%'") == [(1,)]
+    assert lacking(database.dsn, ("xml",)) == ([] if with_xml else ["xml"])
 
 
 def test_a_scenario_without_a_reference_is_refused() -> None:

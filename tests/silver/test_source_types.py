@@ -76,12 +76,12 @@ def test_a_type_is_named_as_it_was_declared() -> None:
 
 @pytest.mark.parametrize("kind", ["mask", "hash"])
 def test_a_hidden_column_tells_that_and_nothing_else(kind: str) -> None:
-    hidden = SchemaNotes(masks=(MaskRule((r"s\.t\.a",), kind, 5),), columns=(".*",))
+    hidden = SchemaNotes(masks=(MaskRule("p", (r"s\.t\.a",), kind, 5),), columns=(".*",))
     assert note_parameters(TABLE, column("a", "text"), hidden) == {"masked": "true"}
 
 
 def test_a_cut_column_tells_its_length_unless_it_is_too_short_to_be_cut() -> None:
-    cut = SchemaNotes(masks=(MaskRule((".*",), "truncate", 5),), columns=(".*",))
+    cut = SchemaNotes(masks=(MaskRule("p", (".*",), "truncate", 5),), columns=(".*",))
     assert note_parameters(TABLE, column("a", "text"), cut) == {"truncateLength": "5"}
     assert note_parameters(TABLE, column("a", "varchar", typmod=9), cut) == {}
     assert note_parameters(TABLE, column("a", "varchar", typmod=10), cut) == {"truncateLength": "5"}

@@ -18,9 +18,16 @@ from walhouse.errors import SlotGapError, SlotMissingError
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.decoder import DecoderPlan
 from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.heartbeat import beat
 from walhouse.postgres.identity import read_identity, require_same
 from walhouse.postgres.probe import has_frames
-from walhouse.postgres.publication import read_publication, require_unchanged
+from walhouse.postgres.publication import (
+    captured_tables,
+    publishes_roots,
+    read_publication,
+    require_unchanged,
+)
+from walhouse.postgres.replica_identity import set_identities
 from walhouse.postgres.slot import advance, find_slot, require_usable
 from walhouse.postgres.wal import current_xid, flushed_lsn, wait_flushed
 
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.postgres.connection import Connection
+    from walhouse.postgres.slot import SlotState
 
 
 class CaptureStep(NamedTuple):
@@ -65,17 +73,29 @@ class Capture:
     def begin(self) -> Progress:
         """Make sure that bronze and slot fit together; take the initial snapshot if bronze is empty.
 
-        Raises SourceChangedError, SlotMissingError, SlotGapError and the other errors of the slot.
+        Raises SourceChangedError, SlotMissingError, SlotGapError and the other errors of the slot, ConfigurationError
+        and ReplicaIdentityError if the identities that were asked for cannot be set.
         """
         source = read_identity(self._settings.connection)
+        if self._progress is not None:
+            require_same(self._progress.source, source)
+        self._set_identities()
         if self._progress is None:
             self._progress = InitialPass(self._spark, self._layout, self._settings, self._conn).run(source)
-        else:
-            require_same(self._progress.source, source)
         self._relations.refresh(self._progress.pass_number)
         self._require_slot(self._progress)
         advance(self._conn, self._settings.slot, self._progress.captured_to)
+        if self._settings.heartbeat_query is not None:
+            beat(self._conn, self._settings.heartbeat_query)
         return self._progress
+
+    def _set_identities(self) -> None:
+        """Before tables are published: without a usable identity, published ones take no updates and deletes."""
+        settings = self._settings
+        if settings.identities.entries:
+            via_root = publishes_roots(self._conn, settings.publication, otherwise=settings.via_partition_root)
+            tables = captured_tables(self._conn, settings.selection, via_root=via_root)
+            set_identities(self._conn, tables, settings.identities)
 
     def target(self) -> Lsn:
         """The server's flushed LSN: nothing before it can be lost in a crash of the server."""
@@ -101,7 +121,7 @@ class Capture:
         return progress
 
     def _pass(self, progress: Progress, end: Lsn) -> Progress:
-        self._require_slot(progress)
+        slot = self._require_slot(progress)
         upcoming = progress.next(end, self._publication(progress))
         catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
         self._layout.require_distinct(relation.name for relation in catalog.values())
@@ -120,6 +140,8 @@ class Capture:
                 known_versions=known | {relation.version for relation in announced},
                 seen_messages=frozenset(progress.messages),
                 last=progress.last,
+                transactions=self._settings.transactions,
+                slot_xmin=slot.catalog_xmin if self._settings.tells_xmin else None,
             ),
             selection=self._settings.selection,
             messages=self._settings.messages,
@@ -144,7 +166,7 @@ class Capture:
         require_unchanged(self._conn, progress.publication, state)
         return state.fingerprint
 
-    def _require_slot(self, progress: Progress) -> None:
+    def _require_slot(self, progress: Progress) -> SlotState:
         slot = find_slot(self._conn, self._settings.slot)
         if slot is None:
             raise SlotMissingError(
@@ -164,6 +186,7 @@ class Capture:
                 bronze_lsn=str(progress.captured_to),
                 slot_lsn=str(slot.confirmed_flush_lsn),
             )
+        return slot
 
     def _require_begun(self) -> Progress:
         assert self._progress is not None, "begin() comes first"

@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
     from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
 
-_TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
-_TEXT_OIDS: Final = frozenset({25, 1042, 1043})
 _LIMITED: Final = frozenset({"varchar", "bpchar"})
-_FIRST_OWN_OID: Final = 16384
-"""PostgreSQL's own types have lower OIDs."""
 
 _SERIALISED: Final = bytes.fromhex("aced0005")
 """Start of a serialised object; a string has its tag, its length and its text after it."""
@@ -79,8 +75,14 @@ class MaskBook:
     def _find(self, relation: RelationDescription) -> Iterable[tuple[int, Masking]]:
         for position, column in enumerate(relation.columns):
             rule = first_matching(self._rules, f"{relation.name}.{column.name}")
-            if rule is not None and _is_text(column) and column.name not in (relation.primary_key or ()):
+            if rule is not None and column.is_text and column.name not in (relation.primary_key or ()):
                 yield position, Masking(rule, _length(column))
+
+    def masked_text(self, relation: RelationDescription, column: str, text: str) -> str:
+        """What becomes of one text of a column."""
+        position = relation.position(column)
+        masking = None if position is None else self.of(relation).get(position)
+        return text if masking is None else str(masking.apply(pa.array([text]))[0])
 
     def masked(self, rows: pa.RecordBatch, relations: dict[int, RelationDescription]) -> pa.RecordBatch:
         """Rows of bronze with hidden values; ``relations``: the versions that they may have."""
@@ -105,13 +107,6 @@ def _replaced(lists: pa.ListArray, of_version: np.ndarray, position: int, maskin
     hidden = masking.apply(values.filter(pa.array(places)))
     changed = pc.replace_with_mask(values, pa.array(places), hidden)
     return pa.ListArray.from_arrays(lists.offsets, changed, type=lists.type, mask=lists.is_null())
-
-
-def _is_text(column: ColumnDescription) -> bool:
-    """Whether it is one; where the catalog does not know the column, its type may be a domain over one, and counts."""
-    if column.base_type is None:
-        return column.type_oid in _TEXT_OIDS or column.type_oid >= _FIRST_OWN_OID
-    return column.base_type in _TEXTS
 
 
 def _length(column: ColumnDescription) -> int:

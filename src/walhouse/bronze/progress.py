@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
+from walhouse.errors import LakeVersionError
 from walhouse.lsn import Lsn
 from walhouse.pgoutput.row import Kind
 from walhouse.pgoutput.transactions import NOTHING_YET, LastCommit
@@ -46,18 +47,25 @@ class Progress:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what ``to_json`` wrote."""
+        """Read what ``to_json`` wrote. Raises LakeVersionError if a walhouse of another version wrote it."""
         raw: dict[str, Any] = json.loads(text)
-        return cls(
-            pass_number=raw["pass_number"],
-            captured_to=Lsn(raw["captured_to"]),
-            source=SourceIdentity(**raw["source"]),
-            slot=raw["slot"],
-            publication=raw["publication"],
-            messages=tuple(raw["messages"]),
-            counts=tuple(raw["counts"].items()),
-            last=LastCommit(**raw["last"]),
-        )
+        try:
+            return cls(
+                pass_number=raw["pass_number"],
+                captured_to=Lsn(raw["captured_to"]),
+                source=SourceIdentity(**raw["source"]),
+                slot=raw["slot"],
+                publication=raw["publication"],
+                messages=tuple(raw["messages"]),
+                counts=tuple(raw["counts"].items()),
+                last=LastCommit(**raw["last"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise LakeVersionError(
+                "The lake was begun by another version of walhouse: its last progress row lacks what this version goes"
+                f" on from ({error}).",
+                found=sorted(raw),
+            ) from error
 
     def next(self, captured_to: Lsn, publication: str) -> Progress:
         """The progress that the following pass will write if it reads up to ``captured_to``."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from walhouse.config.connector import AutocreateMode, SnapshotMode
     from walhouse.config.filters import NameFilter, TableFilter
     from walhouse.config.masks import MaskRule
+    from walhouse.config.replica_identity import IdentityRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,17 @@ class CaptureSettings:
     publication: str
     publication_mode: AutocreateMode
     via_partition_root: bool
+    identities: IdentityRules
+    """Which replica identity captured tables get when capture begins."""
     selection: TableFilter
     messages: NameFilter
     """Which prefixes of logical messages are captured."""
+    tells_xmin: bool
+    """Whether each change tells the slot's ``catalog_xmin``."""
+    heartbeat_query: str | None
+    """What is run on the source before each capture."""
+    transactions: bool
+    """Whether each transaction gets a row of its own."""
     masks: tuple[MaskRule, ...]
     """Columns whose values are hidden before they land."""
     snapshot_mode: SnapshotMode

@@ -52,6 +52,7 @@ COLUMNS: Final = StructType(
         _column("xid", _LONG, "Transaction, 64 bits"),
         _column("commit_ts", _TIME, "When the transaction committed"),
         _column("previous_end", _LONG, "Where the commit before this one ended, in the order of the stream"),
+        _column("slot_xmin", _LONG, "catalog_xmin of the slot when the pass began, with xmin.fetch.interval.ms"),
         _column("captured_at", _TIME, "When the row was captured"),
         _column("relation_version", _LONG, "Which relation row describes before and after"),
         _column("before_kind", _TEXT, "K: the old tuple has identity columns only; O: it is the whole old row"),

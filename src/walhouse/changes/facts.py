@@ -39,21 +39,34 @@ class Facts:
     """Updates and deletes."""
     incomplete_removals: int = 0
     """Updates and deletes that came without the whole old row, as they must not in a table without a key."""
+    snapshot_seqs: tuple[int, int] | None = None
+    """``seq`` of the first and the last snapshot row; None if there are none."""
+    begins_snapshot: bool = False
+    """Whether the first of them is the whole snapshot's first: no table, not even an empty one, comes before."""
+    ends_snapshot: bool = False
+    """Whether the last of them is the whole snapshot's last."""
 
     def __or__(self, other: Facts) -> Facts:
         """What both together contain."""
-        spans = [span for span in (self.span, other.span) if span is not None]
         truncates = [place for place in (self.truncated_at, other.truncated_at) if place is not None]
         return Facts(
             rows=self.rows + other.rows,
-            span=(min(first for first, _ in spans), max(last for _, last in spans)) if spans else None,
+            span=_around(self.span, other.span),
             truncated_at=max(truncates, default=None),
             updates_with_old=self.updates_with_old + other.updates_with_old,
             left_out=self.left_out | other.left_out,
             in_old_row=self.in_old_row | other.in_old_row,
             removals=self.removals + other.removals,
             incomplete_removals=self.incomplete_removals + other.incomplete_removals,
+            snapshot_seqs=_around(self.snapshot_seqs, other.snapshot_seqs),
+            begins_snapshot=self.begins_snapshot or other.begins_snapshot,
+            ends_snapshot=self.ends_snapshot or other.ends_snapshot,
         )
+
+
+def _around(*spans: tuple[int, int] | None) -> tuple[int, int] | None:
+    known = [span for span in spans if span is not None]
+    return (min(first for first, _ in known), max(last for _, last in known)) if known else None
 
 
 def has_full_before() -> Column:
@@ -68,6 +81,7 @@ def fact_columns() -> list[Column]:
     """The aggregates that ``read_facts`` reads, over bronze's columns."""
     removal = F.col("op").isin(*_REMOVAL)
     some_left_out = F.size("unchanged") > 0
+    read = F.when(F.col("op") == Op.READ.value, F.col("seq"))
     return [
         F.count(F.lit(1)).alias("rows"),
         F.min("commit_lsn").alias("first_lsn"),
@@ -78,6 +92,8 @@ def fact_columns() -> list[Column]:
         F.flatten(F.collect_set(F.when(some_left_out & has_full_before(), F.col("unchanged")))).alias("in_old_row"),
         F.count(F.when(removal, 1)).alias("removals"),
         F.count(F.when(removal & ~has_full_before(), 1)).alias("incomplete"),
+        F.min(read).alias("first_read"),
+        F.max(read).alias("last_read"),
     ]
 
 
@@ -93,6 +109,7 @@ def read_facts(row: Row) -> Facts:
         in_old_row=frozenset(row["in_old_row"]),
         removals=int(row["removals"]),
         incomplete_removals=int(row["incomplete"]),
+        snapshot_seqs=None if row["first_read"] is None else (int(row["first_read"]), int(row["last_read"])),
     )
 
 

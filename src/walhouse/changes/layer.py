@@ -6,9 +6,9 @@ crash between any two of these is repaired by running again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
@@ -16,11 +16,10 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 from walhouse.changes.epoch import AppliedTable, EpochRange, TableEpoch
 from walhouse.changes.epochs import EpochLedger, PlannedEpoch
 from walhouse.changes.resolve import bronze_range, resolve
-from walhouse.changes.touched import MESSAGES, BronzeSurvey, Touched
+from walhouse.changes.touched import APART, BronzeSurvey, Touched
 from walhouse.lakehouse.tables import current_version, table_exists
 from walhouse.lsn import Lsn
 from walhouse.names import LakeTable, TableName
-from walhouse.pgoutput.row import Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +38,8 @@ class LayerTarget:
     ledger: EpochLedger
     name_of: Callable[[TableName], LakeTable]
     apply: Callable[[TableEpoch], AppliedTable]
-    apply_messages: Callable[[TableEpoch], AppliedTable] | None = None
+    apply_apart: Mapping[TableName, Callable[[TableEpoch], AppliedTable]] = field(default_factory=dict)
+    """For what belongs to no table and this layer keeps."""
     reads_base: bool = False
     """True if applying looks at the table as it was before the epoch."""
 
@@ -105,9 +105,9 @@ class LayerRun:
         return self._apply(planned, self._touched(planned.range), report, fresh=False)
 
     def _touched(self, epoch: EpochRange) -> list[Touched]:
-        """The epoch's tables; messages only for a layer that keeps them."""
+        """The epoch's tables; what belongs to none only for a layer that keeps it."""
         found = self._survey.touched(epoch)
-        return [each for each in found if each.table != MESSAGES or self._target.apply_messages is not None]
+        return [each for each in found if each.table not in APART or each.table in self._target.apply_apart]
 
     def _base(self, table: TableName) -> int | None:
         """The version of now: the one in the ledger may be gone, after an OPTIMIZE and a VACUUM."""
@@ -136,12 +136,10 @@ class LayerRun:
     def _apply_table(self, planned: PlannedEpoch, touched: Touched, *, fresh: bool) -> AppliedTable:
         bronze = bronze_range(self._spark, self._layout, planned.range)
         base = planned.bases[touched.table]
-        if touched.table == MESSAGES:
-            assert self._target.apply_messages is not None
-            messages = bronze.where(F.col("kind") == Kind.MESSAGE.value)
-            return self._target.apply_messages(
-                TableEpoch(planned.range, touched.table, messages, (), base, fresh, touched.facts)
-            )
+        if touched.table in APART:
+            rows = bronze.where(F.col("kind") == APART[touched.table].value)
+            epoch = TableEpoch(planned.range, touched.table, rows, (), base, fresh, touched.facts)
+            return self._target.apply_apart[touched.table](epoch)
         relations = self._relations.describe(touched.versions)
         changes = resolve(bronze, touched.table)
         return self._target.apply(

@@ -30,6 +30,7 @@ RESOLVED = (
     "xid",
     "commit_ts",
     "previous_end",
+    "slot_xmin",
     "captured_at",
     "relation_version",
     "before_kind",

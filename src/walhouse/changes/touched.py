@@ -7,7 +7,7 @@ reaches a layer even before any change has it.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
@@ -18,13 +18,20 @@ from walhouse.names import TableName
 from walhouse.pgoutput.row import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
 
     from walhouse.changes.epoch import EpochRange
     from walhouse.lakehouse.layout import LakeLayout
 
 MESSAGES: Final = TableName("", "message")
-"""The name under which logical messages, which belong to no table, are kept."""
+TRANSACTIONS: Final = TableName("", "transaction")
+
+APART: Final = {MESSAGES: Kind.MESSAGE, TRANSACTIONS: Kind.TRANSACTION}
+"""What belongs to no table: the name under which it is kept, and its kind in bronze."""
+
+_NAME_OF: Final = {kind.value: name for name, kind in APART.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,7 @@ class BronzeSurvey:
         self._last: tuple[tuple[int, int], list[Touched]] | None = None
 
     def touched(self, epoch: EpochRange) -> list[Touched]:
-        """All tables of the epoch, MESSAGES among them, by name. Bronze only grows, so a range never changes."""
+        """All tables of the epoch, those of APART among them, by name. Bronze only grows, so a range never changes."""
         passes = (epoch.after_pass, epoch.to_pass)
         with self._looking:
             if self._last is None or self._last[0] != passes:
@@ -55,12 +62,12 @@ class BronzeSurvey:
 
 
 def touched_tables(spark: SparkSession, layout: LakeLayout, epoch: EpochRange) -> list[Touched]:
-    """All tables of the epoch, MESSAGES among them, by name."""
+    """All tables of the epoch, those of APART among them, by name."""
     return touched_in(bronze_range(spark, layout, epoch))
 
 
 def touched_in(bronze: DataFrame) -> list[Touched]:
-    """All tables that these rows of bronze are of, MESSAGES among them, by name."""
+    """All tables that these rows of bronze are of, those of APART among them, by name."""
     position = F.struct("commit_lsn", F.coalesce("seq", F.lit(0)))
     rows = (
         bronze.where(F.col("kind") != Kind.PROGRESS.value)
@@ -69,20 +76,36 @@ def touched_in(bronze: DataFrame) -> list[Touched]:
     )
     found: dict[TableName, _Found] = {}
     for row in rows.toLocalIterator():
-        is_message = row["kind"] == Kind.MESSAGE
-        table = MESSAGES if is_message else TableName(row["schema_name"], row["table_name"])
-        mine = found.setdefault(table, _Found())
-        if not is_message:
+        table = _NAME_OF.get(row["kind"]) or TableName(row["schema_name"], row["table_name"])
+        mine = found.setdefault(table, _Found(int(row["first_lsn"])))
+        mine.first_lsn = min(mine.first_lsn, int(row["first_lsn"]))
+        if table not in APART:
             mine.see(int(row["relation_version"]), (int(row["last"][0]), int(row["last"][1])))
         if row["kind"] != Kind.RELATION:
             mine.facts |= read_facts(row)
-    return [Touched(table, found[table].versions, found[table].facts) for table in sorted(found)]
+    return [Touched(table, found[table].versions, facts) for table, facts in _with_edges(found)]
+
+
+def _with_edges(found: Mapping[TableName, _Found]) -> list[tuple[TableName, Facts]]:
+    """The tables in their order; of those in a snapshot the first, and the last with rows, know that they are."""
+    tables = sorted(found)
+    with_rows = [table for table in tables if found[table].facts.snapshot_seqs is not None]
+    if not with_rows:
+        return [(table, found[table].facts) for table in tables]
+    at = found[with_rows[-1]].first_lsn  # nothing of a table comes before its snapshot
+    first = next(table for table in tables if found[table].first_lsn == at)
+    return [
+        (table, replace(found[table].facts, begins_snapshot=table == first, ends_snapshot=table == with_rows[-1]))
+        for table in tables
+    ]
 
 
 @dataclass(slots=True)
 class _Found:
     """What is known of one table while the rows come in."""
 
+    first_lsn: int
+    """Where its first row stands, a description included."""
     last: dict[int, tuple[int, int]] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
 

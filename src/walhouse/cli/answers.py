@@ -137,10 +137,11 @@ def events(
     from_lsn: options.FromLsn = None,
     to_lsn: options.ToLsn = None,
     schemas: options.Schemas = False,
+    keep_nulls: options.KeepNulls = False,
 ) -> None:
     """Print silver as Debezium would have sent it: JSON lines with destination, key, value and headers, in order."""
     with options.house(context, conf, log_format) as house:
-        for line in house.events(table or None, from_lsn, to_lsn, schemas=schemas):
+        for line in house.events(table or None, from_lsn, to_lsn, schemas=schemas, keep_nulls=keep_nulls):
             sys.stdout.write(f"{line}\n")
 
 

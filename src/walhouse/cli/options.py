@@ -152,5 +152,9 @@ ToLsn = Annotated[
     Lsn | None, typer.Option("--to", parser=parse_lsn, metavar="LSN", help="The commit LSN to stop before.")
 ]
 Schemas = Annotated[bool, typer.Option("--schemas", help="Each key and value with its schema.")]
+KeepNulls = Annotated[
+    bool,
+    typer.Option("--keep-nulls", help="A NULL stays null; Debezium prints the column's default."),
+]
 Events = Annotated[EventsFormat, typer.Option("--format", help="How events are written.")]
 Rows = Annotated[RowsFormat, typer.Option("--format", help="How rows are written.")]

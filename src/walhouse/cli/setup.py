@@ -60,7 +60,8 @@ def check(
     log_format: options.LogFormatOption = None,
     form: options.AnswerFormatOption = options.AnswerFormat.TABLE,
 ) -> None:
-    """Look at the source before capture does: version, wal_level, rights, slot, publication, replica identities.
+    """Look at the source before capture does: version, wal_level, rights, slot, publication, replica identities, and
+    what the configuration's lists, masks and keys hit.
 
     Ends with exit code 3 if something would keep capture from working. Changes nothing.
     """

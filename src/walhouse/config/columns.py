@@ -12,10 +12,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from walhouse.config.filters import NameFilter, any_matches
 from walhouse.config.java_regex import PatternError, compile_pattern
 
 if TYPE_CHECKING:
-    from walhouse.config.filters import NameFilter
     from walhouse.names import TableName
 
 _ENTRY: Final = re.compile(r"\s*([^\s:]+):([^:\s]+)\s*")
@@ -29,6 +29,10 @@ class KeyEntry:
     """A pattern."""
     columns: tuple[str, ...]
 
+    def matches(self, table: TableName, *, case_sensitive: bool) -> bool:
+        """True for a table of the entry."""
+        return any_matches((self.table,), str(table), case_sensitive=case_sensitive)
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnRules:
@@ -36,17 +40,21 @@ class ColumnRules:
 
     shown: NameFilter
     keys: tuple[KeyEntry, ...] = ()
+    case_sensitive: bool = False
+    """Of the patterns of ``keys``."""
 
     def shows(self, table: TableName, column: str) -> bool:
         """True if ``before`` and ``after`` have the column."""
         return self.shown.matches(f"{table}.{column}")
 
+    def entry_of(self, table: TableName) -> KeyEntry | None:
+        """The entry that counts for the table."""
+        return next((entry for entry in self.keys if entry.matches(table, case_sensitive=self.case_sensitive)), None)
+
     def key_of(self, table: TableName) -> tuple[str, ...] | None:
         """The columns chosen for the table's key, in their order; None if none are."""
-        for entry in self.keys:
-            if compile_pattern(entry.table).fullmatch(str(table)):
-                return entry.columns
-        return None
+        entry = self.entry_of(table)
+        return None if entry is None else entry.columns
 
 
 def parse_keys(text: str) -> tuple[KeyEntry, ...]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from walhouse.config.connector import Connector
+from walhouse.config.connector import MASKS, Connector
 from walhouse.config.lake import Lake
+from walhouse.config.masks import is_mask
 from walhouse.config.secrets import Secret
 from walhouse.config.sections import connector_entries, lake_entries, unknown_sections
 from walhouse.config.yaml_lines import Entry, Problem, flatten
@@ -38,6 +39,11 @@ class Configuration:
     lake: Lake
     file: Path | None = None
     warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """The connector's filters learn what the lake says about case, which Debezium has no property for."""
+        told = self.connector.matching(case_sensitive=self.lake.case_sensitive_filters)
+        object.__setattr__(self, "connector", told)
 
     @property
     def base(self) -> Path:
@@ -91,11 +97,22 @@ def _validated(model: type[Model], section: str, entries: Mapping[str, Entry], p
         return model.model_validate({name: entry.value for name, entry in entries.items()})
     except ValidationError as error:
         for detail in error.errors(include_url=False, include_context=False, include_input=False):
-            name = str(detail["loc"][0]) if detail["loc"] else ""
+            name = _key_of(detail["loc"], entries)
             line = entries[name].line if name in entries else None
             text = "required, but missing" if detail["type"] == "missing" else _sentence(detail["msg"])
             problems.append(Problem(f"{section}.{name}".rstrip("."), line, text))
         return None
+
+
+def _key_of(location: tuple[int | str, ...], entries: Mapping[str, Entry]) -> str:
+    """The key that a model's error is about, empty if it is about several. Masks are one field, but many keys."""
+    match location:
+        case (field, int(place), *_) if field == MASKS:
+            return [name for name in entries if is_mask(name)][place]
+        case (field, *_):
+            return str(field)
+        case _:
+            return ""
 
 
 def _sentence(message: str) -> str:
@@ -117,5 +134,5 @@ def _error(file: Path, problems: list[Problem]) -> ConfigurationError:
         f"The configuration {file} has {count}:{lines}\n",
         todo="docs/CONFIGURATION.md lists every property.",
         file=str(file),
-        path=problems[0].path,
+        path=problems[0].place,
     )

@@ -7,11 +7,13 @@ Debezium's; ``walhouse.config.properties`` lists all other names. Source: Debezi
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -27,7 +29,8 @@ from walhouse.config.columns import ColumnRules, KeyEntry, parse_keys
 from walhouse.config.connection import ConnectionSettings
 from walhouse.config.filters import NameFilter, TableFilter, split_list
 from walhouse.config.java_regex import PatternError, compile_pattern
-from walhouse.config.masks import MaskRule, is_mask, parse_masks
+from walhouse.config.masks import MaskRule, in_order, is_mask, parse_mask
+from walhouse.config.replica_identity import IdentityEntry, IdentityRules, parse_identities
 from walhouse.config.schema_notes import SchemaNotes
 from walhouse.config.secrets import Secret, SecretReference, parse_secret, resolve_secret
 
@@ -59,6 +62,9 @@ _LATER_SNAPSHOT_MODES: Final = (
     "recovery",
     "custom",
 )
+MASKS: Final = "column.masks"
+"""The field of all ``column.mask…`` and ``column.truncate…`` properties, whose names hold what they ask for."""
+
 _STATEMENT: Final = re.compile(r"(?:[^;]|;;)+")
 
 
@@ -84,8 +90,13 @@ def _patterns(value: object) -> object:
     return tuple(patterns)
 
 
-def _masks(value: object) -> object:
-    return parse_masks(value) if isinstance(value, dict) else value
+def _mask(value: object) -> object:
+    return parse_mask(*value) if isinstance(value, tuple) else value
+
+
+def _identities(value: object) -> object:
+    entries = ",".join(value) if isinstance(value, list) else value
+    return parse_identities(entries) if isinstance(entries, str) else value
 
 
 def _snapshot_mode(value: object) -> object:
@@ -148,6 +159,7 @@ class Connector(BaseModel):
     ] = "dbz_publication"
     publication_autocreate_mode: AutocreateMode = AutocreateMode.ALL_TABLES
     publish_via_partition_root: bool = False
+    replica_identity_autoset_values: Annotated[tuple[IdentityEntry, ...], BeforeValidator(_identities)] = ()
     snapshot_mode: Annotated[SnapshotMode, BeforeValidator(_snapshot_mode)] = SnapshotMode.INITIAL
     schema_include_list: Patterns = ()
     schema_exclude_list: Patterns = ()
@@ -155,7 +167,9 @@ class Connector(BaseModel):
     table_exclude_list: Patterns = ()
     column_include_list: Patterns = ()
     column_exclude_list: Patterns = ()
-    column_masks: Annotated[tuple[MaskRule, ...], BeforeValidator(_masks)] = ()
+    column_masks: Annotated[
+        tuple[Annotated[MaskRule, BeforeValidator(_mask)], ...], AfterValidator(in_order), Field(alias=MASKS)
+    ] = ()
     """All ``column.mask…`` and ``column.truncate…`` properties, whose names hold what they ask for."""
     column_propagate_source_type: Patterns = ()
     datatype_propagate_source_type: Patterns = ()
@@ -165,6 +179,13 @@ class Connector(BaseModel):
         tuple[KeyEntry, ...], BeforeValidator(lambda value: parse_keys(value) if isinstance(value, str) else value)
     ] = ()
     skip_messages_without_change: bool = False
+    heartbeat_interval_ms: Annotated[int, Field(ge=0)] = 0
+    heartbeat_action_query: Text | None = None
+    topic_heartbeat_prefix: Text = "__debezium-heartbeat"
+    topic_heartbeat_name: Text | None = None
+    xmin_fetch_interval_ms: Annotated[int, Field(ge=0)] = 0
+    provide_transaction_metadata: bool = False
+    topic_transaction: Text = "transaction"
     skipped_operations: Items = ("t",)
     tombstones_on_delete: bool = True
     extended_headers_enabled: bool = True
@@ -186,6 +207,8 @@ class Connector(BaseModel):
     hstore_handling_mode: Literal["json", "map", "native"] = "json"
     money_fraction_digits: Annotated[int, Field(ge=0, le=9)] = 2
     include_unknown_datatypes: bool = False
+    case_sensitive_filters: Annotated[bool, Field(exclude=True)] = False
+    """No property: ``lake.case_sensitive_filters``, see ``matching``."""
 
     @model_validator(mode="before")
     @classmethod
@@ -194,7 +217,7 @@ class Connector(BaseModel):
             return data
         masks = {name: value for name, value in data.items() if is_mask(name)}
         return {name: value for name, value in data.items() if name not in masks} | (
-            {"column.masks": masks} if masks else {}
+            {MASKS: tuple(masks.items())} if masks else {}
         )
 
     @field_validator("skipped_operations")
@@ -214,29 +237,47 @@ class Connector(BaseModel):
             raise ValueError(f"contradicts {debezium_name(include)}: give one of the two")
         return value
 
+    def matching(self, *, case_sensitive: bool) -> Self:
+        """The same connector, whose patterns match names with case or without."""
+        masks = tuple(replace(rule, case_sensitive=case_sensitive) for rule in self.column_masks)
+        return self.model_copy(update={"case_sensitive_filters": case_sensitive, "column_masks": masks})
+
+    def _filter(self, include: tuple[str, ...], exclude: tuple[str, ...]) -> NameFilter:
+        return NameFilter(include, exclude, self.case_sensitive_filters)
+
     @property
     def table_filter(self) -> TableFilter:
         """Which tables and columns are captured."""
         return TableFilter(
-            schemas=NameFilter(self.schema_include_list, self.schema_exclude_list),
-            tables=NameFilter(self.table_include_list, self.table_exclude_list),
-            columns=NameFilter(self.column_include_list, self.column_exclude_list),
+            schemas=self._filter(self.schema_include_list, self.schema_exclude_list),
+            tables=self._filter(self.table_include_list, self.table_exclude_list),
+            columns=self._filter(self.column_include_list, self.column_exclude_list),
         )
 
     @property
     def column_rules(self) -> ColumnRules:
         """Which columns events show, and which are their keys."""
-        return ColumnRules(NameFilter(self.column_include_list, self.column_exclude_list), self.message_key_columns)
+        return ColumnRules(self.table_filter.columns, self.message_key_columns, self.case_sensitive_filters)
 
     @property
     def schema_notes(self) -> SchemaNotes:
         """What schemas tell of columns beyond their types."""
-        return SchemaNotes(self.column_masks, self.column_propagate_source_type, self.datatype_propagate_source_type)
+        return SchemaNotes(
+            self.column_masks,
+            self.column_propagate_source_type,
+            self.datatype_propagate_source_type,
+            self.case_sensitive_filters,
+        )
+
+    @property
+    def identity_rules(self) -> IdentityRules:
+        """Which replica identity captured tables are to have."""
+        return IdentityRules(self.replica_identity_autoset_values, self.case_sensitive_filters)
 
     @property
     def message_filter(self) -> NameFilter:
         """Which prefixes of logical messages are captured."""
-        return NameFilter(self.message_prefix_include_list, self.message_prefix_exclude_list)
+        return self._filter(self.message_prefix_include_list, self.message_prefix_exclude_list)
 
     @property
     def initial_statements(self) -> tuple[str, ...]:

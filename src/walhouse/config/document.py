@@ -45,7 +45,8 @@ A password that is written out works, with a warning. No log line, error or plan
 
 The lists hold regular expressions, as Debezium's do: separated by commas (`\\,` is a comma within one), blanks around
 them do not count, and each matches a whole name (`schema`, `schema.table`, `schema.table.column`), without
-regard to case (in ASCII). Schemas of PostgreSQL itself are never captured. Columns of a key are always kept.
+regard to case (in ASCII) unless `lake.case_sensitive_filters` is true. Schemas of PostgreSQL itself are never
+captured. Columns of a key are always kept.
 
 They are Java's expressions, run by Python: named groups, `\\Q…\\E`, `\\z`, `\\Z` and `(?i)` are translated; `\\p{{…}}`,
 classes within classes, `&&`, octal and control escapes, `\\R`, `\\h`, `\\v`, `\\X`, `\\G`, other inline flags and
@@ -86,7 +87,7 @@ def _properties(title: str, column: str, records: list[Property]) -> str:
 
 def _lake() -> str:
     rows = [
-        f"| `{name}` | {_code(None if key.default is None else str(key.default))} | {_cell(key.description or '')} |"
+        f"| `{name}` | {_code(_default(key.default))} | {_cell(key.description or '')} |"
         for name, key in Lake.model_fields.items()
     ]
     return "\n".join(
@@ -99,6 +100,12 @@ def _lake() -> str:
             "",
         ]
     )
+
+
+def _default(value: object) -> str | None:
+    if value is None:
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _code(text: str | None) -> str:

@@ -1,8 +1,9 @@
 r"""Which tables, columns and logical messages are captured: Debezium's lists, with Debezium's matching.
 
-Invariant: a list matches whole names, without case, as Java's regular expressions do (``java_regex``); what is not
-matched never reaches bronze. Source: Debezium 3.6, PostgreSQL connector, ``*.include.list`` and ``*.exclude.list``:
-items are separated by commas, a comma within an item is written ``\,``, blanks around items do not count.
+Invariant: a list matches whole names, as Java's regular expressions do (``java_regex``), without case unless
+``lake.case_sensitive_filters`` is set; what is not matched never reaches bronze.
+Source: Debezium 3.6, PostgreSQL connector, ``*.include.list`` and ``*.exclude.list``: items are separated by commas, a
+comma within an item is written ``\,``, blanks around items do not count.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from walhouse.config.java_regex import compile_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from walhouse.names import TableName
 
@@ -31,23 +32,24 @@ def split_list(text: str) -> tuple[str, ...]:
     return tuple(_ESCAPE.sub(lambda match: "," if match[1] == "," else match[0], item) for item in items if item)
 
 
+def any_matches(patterns: Iterable[str], name: str, *, case_sensitive: bool) -> bool:
+    """True if one of the patterns matches the whole name."""
+    return any(compile_pattern(pattern, case_sensitive=case_sensitive).fullmatch(name) for pattern in patterns)
+
+
 @dataclass(frozen=True, slots=True)
 class NameFilter:
     """One pair of lists over one kind of name. At most one of the two may be given."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    case_sensitive: bool = False
 
     def matches(self, name: str) -> bool:
         """True if the name is in the include list, or not in the exclude list, or if there is neither."""
         if self.include:
-            return any_matches(self.include, name)
-        return not any_matches(self.exclude, name)
-
-
-def any_matches(patterns: tuple[str, ...], name: str) -> bool:
-    """True if one of the patterns matches the whole name."""
-    return any(compile_pattern(pattern).fullmatch(name) for pattern in patterns)
+            return any_matches(self.include, name, case_sensitive=self.case_sensitive)
+        return not any_matches(self.exclude, name, case_sensitive=self.case_sensitive)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """Java's regular expressions, as Debezium's lists hold them, made Python's.
 
 Invariant: a pattern either matches exactly what Java's would, for names without line breaks, or is refused; a pattern
-that Python would silently read differently never passes. Java matches case-insensitively in ASCII only, as ``re.ASCII``
-does. Translated: named groups, ``\\Q…\\E``, ``\\z``, ``\\Z``, ``(?i)``. Refused: ``\\p{…}``, class intersection and
-union, octal and control escapes, ``\\R \\h \\v \\X \\G``, other inline flags, unbounded look-behind.
+that Python would silently read differently never passes, with case or without. Java matches case-insensitively in
+ASCII only, as ``re.ASCII`` does. Translated: named groups, ``\\Q…\\E``, ``\\z``, ``\\Z``, ``(?i)``. Refused:
+``\\p{…}``, class intersection and union, octal and control escapes, ``\\R \\h \\v \\X \\G``, other inline flags,
+unbounded look-behind.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ class PatternError(ValueError):
 
 
 @lru_cache(maxsize=4096)
-def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """The pattern as Python's, to be used with ``fullmatch``. Raises PatternError."""
+def compile_pattern(pattern: str, *, case_sensitive: bool = False) -> re.Pattern[str]:
+    """The pattern as Python's, to be used with ``fullmatch``. Raises PatternError, with case if and only if without."""
+    flags = re.ASCII if case_sensitive else re.ASCII | re.IGNORECASE
     try:
-        return re.compile(_Translation(pattern).result(), re.ASCII | re.IGNORECASE)
+        return re.compile(_Translation(pattern, case_sensitive=case_sensitive).result(), flags)
     except re.error as error:
         raise PatternError(f"not a regular expression that can be used here: {error}") from None
 
@@ -36,14 +38,18 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 class _Translation:
     """One walk over the pattern, from left to right."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, *, case_sensitive: bool) -> None:
         self.pattern = pattern
+        self.case_sensitive = case_sensitive
         self.at = 0
         self.parts: list[str] = []
+        self.without_case = [False]
+        """For the whole pattern and each group that is open: whether ``(?i)`` was met in it, which holds to its end."""
 
     def result(self) -> str:
         while self.at < len(self.pattern):
             self._next()
+        self._end_of_group()
         return "".join(self.parts)
 
     def _take(self, length: int, replacement: str | None = None) -> None:
@@ -61,6 +67,12 @@ class _Translation:
                 self._character_class()
             case "(" if self.pattern.startswith("(?", self.at):
                 self._group()
+            case "(":
+                self._open(1)
+            case ")":
+                self._close()
+            case "|" if self.without_case[-1]:
+                self._take(1, ")|(?i:")
             case "{" if not _QUANTIFIER.match(self.pattern, self.at):
                 raise self._refuse("'{'", "starts no quantifier; write \\{ for a brace")
             case _:
@@ -116,16 +128,35 @@ class _Translation:
         self._take(1)
 
     def _group(self) -> None:
-        self._take(1)
-        if self.pattern.startswith("?i)", self.at):
-            # Names are compared without case anyway.
-            self.parts.pop()
-            self._take(3, "")
-            if self.pattern[self.at : self.at + 1] in tuple("*+?{"):
-                raise self._refuse("a quantifier", "has nothing to repeat")
-        elif _SAME_GROUPS.match(self.pattern, self.at):
-            self._take(1)
-        elif match := _GROUP_NAME.match(self.pattern, self.at):
-            self._take(len(match[0]), f"?P<{match[1]}>")
+        if self.pattern.startswith("(?i)", self.at):
+            self._from_here_without_case()
+        elif _SAME_GROUPS.match(self.pattern, self.at + 1):
+            self._open(2)
+        elif match := _GROUP_NAME.match(self.pattern, self.at + 1):
+            self._open(1 + len(match[0]), f"(?P<{match[1]}>")
         else:
+            self.at += 1
             raise self._refuse("this kind of group", "is not Java's, or has no equal in Python")
+
+    def _open(self, length: int, replacement: str | None = None) -> None:
+        self.without_case.append(False)
+        self._take(length, replacement)
+
+    def _from_here_without_case(self) -> None:
+        """Python knows ``(?i)`` at the start only: here it becomes a group, up to where the group around it ends."""
+        is_new = self.case_sensitive and not self.without_case[-1]
+        self.without_case[-1] |= is_new
+        self._take(4, "(?i:" if is_new else "")
+        if self.pattern[self.at : self.at + 1] in tuple("*+?{"):
+            raise self._refuse("a quantifier", "has nothing to repeat")
+
+    def _close(self) -> None:
+        if len(self.without_case) == 1:
+            raise self._refuse("')'", "closes no group; write \\) for a parenthesis")
+        self._end_of_group()
+        self._take(1)
+
+    def _end_of_group(self) -> None:
+        """What ``(?i)`` opened in the group, or in the whole pattern, ends with it."""
+        if self.without_case.pop():
+            self.parts.append(")")

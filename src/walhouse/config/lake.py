@@ -60,6 +60,10 @@ class Lake(BaseModel):
     table_name: Annotated[
         str, Field(description="a source table's name in silver and gold; may hold {schema} and {table}")
     ] = "{schema}_{table}"
+    case_sensitive_filters: Annotated[
+        bool,
+        Field(description="lists of names, masks and `message.key.columns` tell `Users` from `users`; Debezium cannot"),
+    ] = False
     max_pass_bytes: Annotated[Bytes, Field(description="WAL that one capture pass reads at most")] = 512 * 2**20
     idle_commit_seconds: Annotated[
         float, Field(ge=0, description="without changes, commit progress at most this often")

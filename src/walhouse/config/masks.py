@@ -1,6 +1,7 @@
 """Columns whose values are hidden: ``column.mask…`` and ``column.truncate…``.
 
-Invariant: a rule that cannot be understood is an error, never no rule: its column would land unhidden.
+Invariant: a rule that cannot be understood is an error, never no rule: its column would land unhidden. No message has a
+salt, which is part of its property's name.
 Source: Debezium 3.6, PostgreSQL connector, "Connector properties"; of several rules for one column the first counts, in
 the order truncate, mask, hash.
 """
@@ -22,6 +23,9 @@ _TRUNCATE: Final = re.compile(r"column\.truncate\.to\.(\d+)\.chars")
 _MASK: Final = re.compile(r"column\.mask\.with\.(\d+)\.chars")
 _HASH: Final = re.compile(r"column\.mask\.hash\.(v2\.)?([^.]+)\.with\.salt\.(.+)")
 
+_MAY_BE_SALT: Final = re.compile(r"(?is)(?<=mask\.hash\.)((?:v\d+\.)?[^.]*)\..*|(?:\.with)?\.salt\..*")
+"""Also in a name that was mistyped: all after a hash's algorithm, and all after the word salt."""
+
 DIGESTS: Final[Mapping[str, str]] = {
     "MD5": "md5",
     "SHA-1": "sha1",
@@ -41,6 +45,8 @@ DIGESTS: Final[Mapping[str, str]] = {
 class MaskRule:
     """One property. ``length``: of truncate and mask; the others are a hash's. The salt is not shown."""
 
+    name: str
+    """The property's, without a salt."""
     patterns: tuple[str, ...]
     kind: str
     """``truncate``, ``mask`` or ``hash``."""
@@ -49,13 +55,14 @@ class MaskRule:
     salt: bytes = b""
     of_java_object: bool = False
     """The first version of Debezium's hash: over the serialised java.lang.String."""
+    case_sensitive: bool = False
 
     def __repr__(self) -> str:
-        return f"MaskRule({self.kind}, {self.patterns})"
+        return f"MaskRule({self.name}, {self.patterns})"
 
     def matches(self, name: str) -> bool:
         """True for a column ``schema.table.column`` of the rule."""
-        return any_matches(self.patterns, name)
+        return any_matches(self.patterns, name, case_sensitive=self.case_sensitive)
 
 
 def is_mask(name: str) -> bool:
@@ -63,32 +70,45 @@ def is_mask(name: str) -> bool:
     return name.startswith(("column.mask.", "column.truncate."))
 
 
+def without_salt(name: str) -> str:
+    """The name of a property as a message may show it."""
+    return _MAY_BE_SALT.sub(lambda found: found[1] or "", name)
+
+
 def parse_masks(properties: Mapping[str, Any]) -> tuple[MaskRule, ...]:
-    """The rules of these properties, in the order in which they count. Raises ValueError that names the property."""
-    rules = [_parse(name, value) for name, value in properties.items()]
+    """The rules of these properties, in the order in which they count. Raises ValueError, as ``parse_mask``."""
+    return in_order(parse_mask(name, value) for name, value in properties.items())
+
+
+def in_order(rules: Iterable[MaskRule]) -> tuple[MaskRule, ...]:
+    """The rules in the order in which they count."""
     return tuple(sorted(rules, key=lambda rule: ("truncate", "mask", "hash").index(rule.kind)))
 
 
-def _parse(name: str, value: object) -> MaskRule:
+def parse_mask(name: str, value: object) -> MaskRule:
+    """The rule of one property. Raises ValueError that says what is wrong, without the property's name."""
     patterns = split_list(value) if isinstance(value, str) else tuple(map(str, value))  # type: ignore[call-overload]  # a YAML list
     for pattern in patterns:
         try:
             compile_pattern(pattern)
         except PatternError as error:
-            raise ValueError(f"{name}: the pattern {pattern!r}: {error}") from None
+            raise ValueError(f"the pattern {pattern!r}: {error}") from None
+    shown = without_salt(name)
     if found := _TRUNCATE.fullmatch(name):
         if int(found[1]) == 0:
-            raise ValueError(f"{name}: the length is to be above 0")
-        return MaskRule(patterns, "truncate", int(found[1]))
+            raise ValueError("the length is to be above 0")
+        return MaskRule(shown, patterns, "truncate", int(found[1]))
     if found := _MASK.fullmatch(name):
-        return MaskRule(patterns, "mask", int(found[1]))
+        return MaskRule(shown, patterns, "mask", int(found[1]))
     found = _HASH.fullmatch(name)
     if found is None:
-        raise ValueError(f"{name.partition('.with.salt.')[0]}: expected hash.[v2.]ALGORITHM.with.salt.SALT")
+        raise ValueError("expected column.mask.hash.[v2.]ALGORITHM.with.salt.SALT")
     if found[2] not in DIGESTS:
-        raise ValueError(f"column.mask.hash: {found[2]!r} is no digest: expected one of {', '.join(DIGESTS)}")
+        raise ValueError(f"{found[2]!r} is no digest: expected one of {', '.join(DIGESTS)}")
     hashlib.new(DIGESTS[found[2]])
-    return MaskRule(patterns, "hash", digest=DIGESTS[found[2]], salt=found[3].encode(), of_java_object=found[1] is None)
+    return MaskRule(
+        shown, patterns, "hash", digest=DIGESTS[found[2]], salt=found[3].encode(), of_java_object=found[1] is None
+    )
 
 
 def first_matching(rules: Iterable[MaskRule], name: str) -> MaskRule | None:

@@ -24,6 +24,7 @@ class SchemaNotes:
     masks: tuple[MaskRule, ...] = ()
     columns: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
+    case_sensitive: bool = False
 
     def truncated_to(self, table: TableName, column: str) -> int | None:
         """The length that its texts are cut to; None if they are not."""
@@ -37,4 +38,5 @@ class SchemaNotes:
 
     def tells_source(self, table: TableName, column: str, type_name: str) -> bool:
         """True if the schema tells the column's type and name on the source; ``type_name`` as ``pg_type`` has it."""
-        return any_matches(self.columns, f"{table}.{column}") or any_matches(self.types, f"{table}.{type_name}")
+        names = ((self.columns, f"{table}.{column}"), (self.types, f"{table}.{type_name}"))
+        return any(any_matches(patterns, name, case_sensitive=self.case_sensitive) for patterns, name in names)

@@ -10,6 +10,7 @@ import json
 import re
 from typing import Final
 
+from walhouse.config.masks import without_salt
 from walhouse.config.properties import Property, State, find
 from walhouse.config.secrets import SecretReference
 from walhouse.errors import ConfigurationError
@@ -73,7 +74,7 @@ def from_connector_json(text: str) -> str:
     for name, value in config.items():
         record = find(name)
         if record is None:
-            left.append(f"  # {name}: not a property of Debezium's PostgreSQL connector")
+            left.append(f"  # {without_salt(name)}: not a property of Debezium's PostgreSQL connector")
         elif record.state is State.USED:
             taken.append(f"  {_taken(record, name, value)}")
         elif record.state is State.DEFAULT_ONLY and value.strip().lower() == (record.default or "").lower():

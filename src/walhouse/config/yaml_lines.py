@@ -1,7 +1,7 @@
 """YAML, flattened to dotted paths with their lines.
 
 Invariant: every scalar is the text that stands in the file (a password ``0123`` stays ``0123``, ``on`` stays ``on``):
-types are the models' matter. No message quotes a value.
+types are the models' matter. No message quotes a value, or the salt that the name of a mask holds.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import yaml
+
+from walhouse.config.masks import without_salt
 
 _QUOTED: str = r"'(?!<)[^']{2,}'"
 
@@ -29,8 +31,13 @@ class Problem(NamedTuple):
     line: int | None
     text: str
 
+    @property
+    def place(self) -> str:
+        """The path as it may be shown."""
+        return without_salt(self.path)
+
     def __str__(self) -> str:
-        place = self.path or "the file"
+        place = self.place or "the file"
         return f"{place}{'' if self.line is None else f' (line {self.line})'}: {self.text}"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from walhouse.errors import GoldKeyError
+from walhouse.pgoutput.relation import BY_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,7 @@ def gold_key(relation: RelationDescription) -> GoldKey:
     Identity full or nothing: the primary key, else the table is a bag (with nothing, only inserts ever come).
     """
     primary = relation.primary_key or ()
-    if relation.replica_identity in {"d", "i"}:
+    if relation.replica_identity in BY_KEY:
         identity = relation.identity_columns
         return primary if set(primary) == set(identity) else identity
     return primary
@@ -37,7 +38,7 @@ def require_one_key(relations: Sequence[RelationDescription]) -> GoldKey:
     current = relations[-1]
     key = gold_key(current)
     for relation in relations[:-1]:
-        by_identity = relation.replica_identity in {"d", "i"}
+        by_identity = relation.replica_identity in BY_KEY
         sent = relation.identity_columns if by_identity else relation.column_names
         # a bag needs whole old rows, which an identity of some columns does not send
         if not set(key) <= set(sent) or (not key and by_identity and sent):

@@ -49,6 +49,11 @@ class LakeLayout:
         """The silver table of logical messages."""
         return LakeTable(self.catalog, self.silver_schema, "_message")
 
+    @property
+    def silver_transactions(self) -> LakeTable:
+        """The silver table of transactions."""
+        return LakeTable(self.catalog, self.silver_schema, "_transaction")
+
     def gold(self, table: TableName) -> LakeTable:
         """The gold table of a source table."""
         return LakeTable(self.catalog, self.gold_schema, self.lake_name(table))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from walhouse.pgoutput.transactions import Transactions
     from walhouse.pgoutput.wire import Bools, Int64s
 
-_KINDS: Final = pa.array([Kind.CHANGE, Kind.MESSAGE, Kind.RELATION], pa.string())
+_KINDS: Final = pa.array([Kind.CHANGE, Kind.MESSAGE, Kind.RELATION, Kind.TRANSACTION], pa.string())
 _OPS: Final = {INSERT: Op.CREATE, UPDATE: Op.UPDATE, DELETE: Op.DELETE, TRUNCATE: Op.TRUNCATE, MESSAGE: Op.MESSAGE}
 _BEFORE_KINDS: Final = {KEY: BeforeKind.KEY, FULL: BeforeKind.FULL}
 
@@ -42,18 +42,20 @@ class Batch:
     """By frame."""
     pass_number: int
     captured_at: int
+    slot_xmin: int | None
 
     def to_arrow(self, rows: Rows, places: Int64s, images: ChangeImages) -> pa.RecordBatch:
         """The record batch; change ``i`` of ``images`` is row ``places[i]``."""
         count = len(rows)
         before_kind = np.zeros(count, np.int64)
         before_kind[places] = images.before_kind
-        columns = {
+        columns: dict[str, pa.Array | None] = {
             "pass": _constant(self.pass_number, count),
             "captured_at": _constant(self.captured_at, count).view(MICROS),
             "kind": pc.take(_KINDS, pa.array(rows.kind)),
             "op": _coded(_OPS, rows.type),
             **self._position(rows),
+            "slot_xmin": None if self.slot_xmin is None else _constant(self.slot_xmin, count),
             **self._relation(rows),
             "before_kind": _coded(_BEFORE_KINDS, before_kind),
             "before": images.before.spread(places, count, TEXTS),

@@ -16,11 +16,11 @@ from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.batch import Batch
 from walhouse.pgoutput.changes import read_changes
 from walhouse.pgoutput.frames import first_true
-from walhouse.pgoutput.messages import COMMIT, DELETE, INSERT, MESSAGE, TRUNCATE, UPDATE, message_types
+from walhouse.pgoutput.messages import BEGIN, COMMIT, DELETE, INSERT, MESSAGE, TRUNCATE, UPDATE, message_types
 from walhouse.pgoutput.rare import RareMessages, read_rare
 from walhouse.pgoutput.relations import RelationBook
-from walhouse.pgoutput.row import MESSAGE_SEQ
-from walhouse.pgoutput.rows import CHANGE, DESCRIPTION, LOGICAL_MESSAGE, NONE, Rows, merge
+from walhouse.pgoutput.row import MESSAGE_SEQ, TRANSACTION_SEQ
+from walhouse.pgoutput.rows import CHANGE, DESCRIPTION, LOGICAL_MESSAGE, NONE, TRANSACTION, Rows, merge
 from walhouse.pgoutput.selection import TableSelection
 from walhouse.pgoutput.transactions import NOTHING_YET, LastCommit, OpenTransaction, Transactions, find_transactions
 from walhouse.pgoutput.wire import Bools, Int64s, Octets, read_uint32
@@ -66,6 +66,10 @@ class DecoderPlan:
     seen_messages: frozenset[int]
     last: LastCommit = NOTHING_YET
     """What the stream said last before the window."""
+    slot_xmin: int | None = None
+    """``catalog_xmin`` of the slot, if each row is to tell it."""
+    transactions: bool = False
+    """Whether each kept transaction gets a row, also one without a change that is captured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,7 @@ class Decoder:
         ``commit_lsn``, ``MESSAGE_SEQ`` as ``seq``, and neither xid nor commit time. ``relation``: stands directly
         before the first kept change that needs it, with its ``commit_lsn`` and ``seq``; ``lsn`` is null, since
         a description has no position of its own. Only versions that bronze does not know are described.
+        ``transaction``, if the plan wants them: one for each kept Begin, with ``TRANSACTION_SEQ``.
 
         Raises TruncatedFrameError, UnknownMessageError, UnknownTupleKindError, UnknownRelationError, FrameError.
         """
@@ -174,7 +179,8 @@ class Decoder:
         changes = found.where(relations.captured[found.relation])
         messages = self._messages(rare, transactions, kept)
         described = self._descriptions(changes)
-        rows = merge(described, merge(messages, changes))
+        begun = _transactions(types, kept) if self._plan.transactions else Rows.of([])
+        rows = merge(begun, merge(described, merge(messages, changes)))
         tuples = np.flatnonzero((rows.kind == CHANGE) & (rows.type != TRUNCATE))
         images = read_changes(frames, types, rows.frame[tuples], rows.relation[tuples], relations)
 
@@ -192,7 +198,10 @@ class Decoder:
                 bytes=frames.size,
             )
         )
-        batch = Batch(frames, transactions, relations, rare.messages, self._plan.pass_number, self._plan.captured_at)
+        plan = self._plan
+        batch = Batch(
+            frames, transactions, relations, rare.messages, plan.pass_number, plan.captured_at, plan.slot_xmin
+        )
         return batch.to_arrow(rows, tuples, images)
 
     def _changes(self, frames: Frames, types: Octets, transactions: Transactions, rare: RareMessages) -> Rows:
@@ -246,6 +255,13 @@ class Decoder:
                 first = first_true(changes.relation == index)
                 rows.append((int(changes.frame[first]), DESCRIPTION, 0, int(changes.seq[first]), index, NONE))
         return Rows.of(sorted(rows))
+
+
+def _transactions(types: Octets, kept: Bools) -> Rows:
+    """A row for each kept Begin."""
+    begins = np.flatnonzero((types == BEGIN) & kept)
+    values = (TRANSACTION, 0, TRANSACTION_SEQ, NONE, NONE)
+    return Rows(begins, *(np.full(len(begins), value) for value in values))
 
 
 def _weigh(types: Octets, rare: RareMessages) -> tuple[Int64s, Bools]:

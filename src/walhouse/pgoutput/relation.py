@@ -3,7 +3,8 @@
 Invariant: ``version`` depends on the Relation message and the kept columns alone, so that any reader computes the same
 version from the same message; a fact of the catalog never changes it, and is None where it is unknown.
 Source: PostgreSQL documentation, "Logical Replication Message Formats", Relation; ``replica_identity`` is
-``pg_class.relreplident``: d (primary key), n (nothing), f (full), i (index).
+``pg_class.relreplident``: d (primary key), n (nothing), f (full), i (index); YugabyteDB documentation, "Logical
+replication", for its own c (change): as d, and a new row has only the columns that changed, the others as not sent.
 """
 
 from __future__ import annotations
@@ -11,12 +12,20 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+BY_KEY: Final = frozenset("dic")
+"""Replica identities under which an old tuple holds the identity's columns and no others."""
+
+_TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
+_TEXT_OIDS: Final = frozenset({25, 1042, 1043})
+_FIRST_OWN_OID: Final = 16384
+"""PostgreSQL's own types have lower OIDs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,14 @@ class ColumnDescription:
     comment: str | None = None
     generated: bool | None = None
 
+    @property
+    def is_text(self) -> bool:
+        """Whether it is char, varchar, text or a domain over these, which alone can be masked. Where the catalog does
+        not know the column, its type may be such a domain, and counts."""
+        if self.base_type is None:
+            return self.type_oid in _TEXT_OIDS or self.type_oid >= _FIRST_OWN_OID
+        return self.base_type in _TEXTS
+
 
 @dataclass(frozen=True, slots=True)
 class RelationDescription:
@@ -77,6 +94,11 @@ class RelationDescription:
         return TableName(self.schema, self.table)
 
     @property
+    def sends_changed_columns(self) -> bool:
+        """Whether a new row lacks every column that did not change, not TOASTed ones alone."""
+        return self.replica_identity == "c"
+
+    @property
     def column_names(self) -> tuple[str, ...]:
         """Names of the kept columns, by position."""
         return tuple(column.name for column in self.columns)
@@ -85,6 +107,13 @@ class RelationDescription:
     def identity_columns(self) -> tuple[str, ...]:
         """Names of the kept columns of the replica identity, by position."""
         return tuple(column.name for column in self.columns if column.identity)
+
+    @property
+    def own_key(self) -> tuple[str, ...]:
+        """The columns that identify a row to Debezium: the primary key, else the first unique key, else none."""
+        if self.primary_key:
+            return self.primary_key
+        return self.unique_keys[0] if self.unique_keys else ()
 
     def position(self, column: str) -> int | None:
         """The array position of a column, or None if this version does not have it."""

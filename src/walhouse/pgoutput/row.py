@@ -18,6 +18,7 @@ class Kind(StrEnum):
     CHANGE = "change"
     SNAPSHOT = "snapshot"
     MESSAGE = "message"
+    TRANSACTION = "transaction"
     RELATION = "relation"
     PROGRESS = "progress"
 
@@ -59,6 +60,7 @@ ROW: Final = pa.schema(
         pa.field("xid", pa.int64()),
         pa.field("commit_ts", MICROS),
         pa.field("previous_end", pa.int64()),
+        pa.field("slot_xmin", pa.int64()),
         pa.field("captured_at", MICROS),
         pa.field("relation_version", pa.int64()),
         # the change
@@ -92,6 +94,9 @@ ROW: Final = pa.schema(
 
 MESSAGE_SEQ: Final = -1
 """``seq`` of a non-transactional message, which belongs to no commit."""
+
+TRANSACTION_SEQ: Final = -2
+"""``seq`` of the row that says that there was a transaction: before all of its changes."""
 
 SNAPSHOT_SEQ: Final = -(2**62)
 """``seq`` of the first row of a snapshot's chunk 0. Row ``r`` of chunk ``c`` has ``SNAPSHOT_SEQ + c * 2**32 + r``:

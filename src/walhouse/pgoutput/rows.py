@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from walhouse.pgoutput.wire import Bools, Int64s
 
-CHANGE, LOGICAL_MESSAGE, DESCRIPTION = range(3)
+CHANGE, LOGICAL_MESSAGE, DESCRIPTION, TRANSACTION = range(4)
 """Values of ``Rows.kind``."""
 
 NONE: Final = -1
@@ -31,7 +31,7 @@ class Rows:
     frame: Int64s
     kind: Int64s
     type: Int64s
-    """The type byte of the message that the row is made of; 0 for a description."""
+    """The type byte of the message that the row is made of; 0 for a description or a transaction."""
     seq: Int64s
     relation: Int64s
     """The index of the description that holds, or NONE."""

@@ -7,11 +7,13 @@ Source: PostgreSQL documentation, "System Catalogs", and "Logical Replication Me
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from psycopg.rows import dict_row
 
+from walhouse.config.filters import TableFilter
 from walhouse.names import TableName
 from walhouse.pgoutput.relation import ColumnDescription, RelationDescription, describe
 from walhouse.pgoutput.selection import kept_positions
@@ -33,6 +35,14 @@ _RELATIONS: Final = """
     WHERE p.pubname = %s"""
 """``columns`` are those of the column list, NULL before 15, which has none. Before 18 they include generated columns,
 although these are not sent; on 18 the view says exactly what is sent."""
+
+_TABLES: Final = """
+    SELECT c.oid::int8, n.nspname AS schemaname, c.relname AS tablename, c.relreplident::text,
+        c.relkind = 'p' AS partitioned, NULL AS columns, obj_description(c.oid, 'pg_class') AS comment
+    FROM jsonb_to_recordset(%s::jsonb) AS w(schema text, name text)
+    JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
+    ORDER BY 2, 3"""
+"""The same facts of tables whether they are published or not."""
 
 _INDEXES: Final = """
     SELECT i.indrelid::int8 AS relation, i.indexrelid::int8, i.indisprimary, i.indisreplident,
@@ -89,24 +99,36 @@ def read_relations(
 
     All facts are of one moment; ``catalog_lsn`` is the insert LSN right before it.
     """
+    with source_errors(publication=publication):
+        lsn = int(insert_lsn(connection))
+        found = _read(connection, _RELATIONS, publication, selection)
+    return {oid: replace(relation, catalog_lsn=lsn) for oid, relation in found.items()}
+
+
+def describe_tables(connection: Connection, tables: Sequence[TableName]) -> list[RelationDescription]:
+    """These tables with all of their columns, in the order of their names, be they published or not."""
+    names = json.dumps([{"schema": table.schema, "name": table.table} for table in tables])
+    with source_errors():
+        return list(_read(connection, _TABLES, names, TableFilter()).values())
+
+
+def _read(
+    connection: Connection, query: str, parameter: object, selection: TableSelection
+) -> dict[int, RelationDescription]:
     version = connection.info.server_version
-    with source_errors(publication=publication), connection.transaction():
+    with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        lsn = insert_lsn(connection)
         relations = [
             row
-            for row in _rows(connection, _RELATIONS, publication)
+            for row in _rows(connection, query, parameter)
             if selection.captures(TableName(row["schemaname"], row["tablename"]))
         ]
         oids = [row["oid"] for row in relations]
         indexes = _by_relation(_rows(connection, _INDEXES, oids))
         columns = _by_relation(_rows(connection, _COLUMNS, oids))
     return {
-        row["oid"]: replace(
-            _describe(
-                row, _sent(row["columns"], columns.get(row["oid"], ()), version), indexes.get(row["oid"], ()), selection
-            ),
-            catalog_lsn=int(lsn),
+        row["oid"]: _describe(
+            row, _sent(row["columns"], columns.get(row["oid"], ()), version), indexes.get(row["oid"], ()), selection
         )
         for row in relations
     }

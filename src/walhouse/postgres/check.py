@@ -1,51 +1,44 @@
 """What would keep capture from working, found before it starts.
 
-Invariant: a check reads only, and each finding says what to do. ``error`` means that capture would fail or that changes
-would be missing; ``warning`` means that it works now and may not tomorrow.
+Invariant: a check reads only.
 """
 
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from walhouse.errors import AuthenticationError, NoFreeSlotError, PrivilegeError, SlotError, SourceUnreachableError
+from walhouse.config.columns import ColumnRules
+from walhouse.config.filters import TableFilter
+from walhouse.config.replica_identity import IdentityRules
+from walhouse.errors import (
+    AuthenticationError,
+    NoFreeSlotError,
+    PrivilegeError,
+    SlotError,
+    SourceUnreachableError,
+)
+from walhouse.postgres.catalog import describe_tables
 from walhouse.postgres.connection import connect, one_row
-from walhouse.postgres.publication import PublicationMode, captured_tables, find_publication
+from walhouse.postgres.finding import Finding, Severity, error, ok, warning
+from walhouse.postgres.identity_health import planned_identities, with_planned
+from walhouse.postgres.publication import OPERATIONS, PublicationMode, captured_tables, find_publication
+from walhouse.postgres.rule_health import ColumnHandling, rule_problems
 from walhouse.postgres.slot import find_slot, require_usable, retained_bytes
 from walhouse.postgres.table_health import table_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from walhouse.config.connection import ConnectionSettings
+    from walhouse.config.masks import MaskRule
+    from walhouse.config.replica_identity import Identity
     from walhouse.names import TableName
-    from walhouse.pgoutput.selection import TableSelection
     from walhouse.postgres.connection import Connection
+    from walhouse.postgres.publication import PublicationState
 
 OLDEST: Final = 14
 NEWEST: Final = 18
-
-
-class Severity(StrEnum):
-    """How bad a finding is."""
-
-    OK = "ok"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
-
-    severity: Severity
-    subject: str
-    problem: str
-    """What was found; also said where all is well."""
-    todo: str = ""
 
 
 def check_source(
@@ -55,80 +48,86 @@ def check_source(
     slot: str,
     publication: str,
     mode: str,
-    selection: TableSelection,
+    selection: TableFilter,
     via_root: bool = False,
+    columns: ColumnRules | None = None,
+    masks: tuple[MaskRule, ...] = (),
+    identities: IdentityRules | None = None,
 ) -> list[Finding]:
-    """All findings, in the order in which they should be mended. Raises SourceError only if the server goes away."""
+    """All findings, in the order in which they should be mended. Raises SourceError only if the server goes away.
+
+    ``columns``, ``masks`` and ``identities``: what the configuration says about columns and replica identities.
+    """
+    state = find_publication(connection, publication)
+    root = via_root if state is None else state.via_root
+    tables = captured_tables(connection, selection, via_root=root)
+    planned, planning = planned_identities(connection, tables, identities or IdentityRules())
+    rules = ColumnHandling(selection, columns or ColumnRules(selection.columns), masks)
     return [
         *_server(connection),
         *_replication_right(settings),
         *_slot(connection, slot, settings.database),
-        *_publication(connection, publication, mode, selection, via_root=via_root),
+        *_publication(connection, publication, state, mode, tables),
+        *planning,
+        *_tables(connection, tables, generated=state.generated_columns if state else "n", planned=planned),
+        *rule_problems(
+            rules,
+            captured_tables(connection, TableFilter(), via_root=root),
+            [with_planned(relation, planned) for relation in describe_tables(connection, tables)],
+        ),
     ]
-
-
-def _ok(subject: str, found: str) -> Finding:
-    return Finding(Severity.OK, subject, found)
-
-
-def _warning(subject: str, problem: str, todo: str) -> Finding:
-    return Finding(Severity.WARNING, subject, problem, todo)
-
-
-def _error(subject: str, problem: str, todo: str) -> Finding:
-    return Finding(Severity.ERROR, subject, problem, todo)
 
 
 def _server(connection: Connection) -> Iterator[Finding]:
     version = connection.info.server_version // 10000
     if version < OLDEST:
-        yield _error("version", f"PostgreSQL {version} lacks what walhouse needs.", f"Upgrade to {OLDEST} or later.")
+        yield error("version", f"PostgreSQL {version} lacks what walhouse needs.", f"Upgrade to {OLDEST} or later.")
     elif version > NEWEST:
-        yield _warning("version", f"PostgreSQL {version} is newer than any that was tried.", "Try it on a copy first.")
+        yield warning("version", f"PostgreSQL {version} is newer than any that was tried.", "Try it on a copy first.")
     else:
-        yield _ok("version", f"PostgreSQL {version}")
+        yield ok("version", f"PostgreSQL {version}")
     (level,) = one_row(connection, "SELECT current_setting('wal_level')")
     if level == "logical":
-        yield _ok("wal_level", "logical")
+        yield ok("wal_level", "logical")
     else:
-        yield _error("wal_level", f"wal_level is {level}.", "Set wal_level = logical and restart the server.")
+        yield error("wal_level", f"wal_level is {level}.", "Set wal_level = logical and restart the server.")
     yield from _encoding(connection)
     (standby,) = one_row(connection, "SELECT pg_is_in_recovery()")
     if standby:
-        yield _error(
+        yield error(
             "standby",
             "The server is a standby; snapshots cannot be placed exactly there.",
             "Give the address of the primary.",
         )
     (keep,) = one_row(connection, "SELECT current_setting('max_slot_wal_keep_size')")
     if keep == "-1":
-        yield _warning(
+        yield warning(
             "max_slot_wal_keep_size",
             "The server keeps WAL for a slot without a limit: if capture stops for long, its disk fills up.",
             "Watch the slot (walhouse status), or set a limit that is larger than any pause of capture.",
         )
     else:
-        yield _ok("max_slot_wal_keep_size", keep)
+        yield ok("max_slot_wal_keep_size", keep)
 
 
 def _encoding(connection: Connection) -> Iterator[Finding]:
     (encoding,) = one_row(connection, "SELECT current_setting('server_encoding')")
     if encoding == "SQL_ASCII":
-        yield _error(
+        yield error(
             "encoding",
             "The database says SQL_ASCII: its text is bytes of any encoding, which the server sends unconverted.",
             "Move the data into a database with a real encoding; what is not UTF-8 could not be told from what is.",
         )
     else:
-        yield _ok("encoding", encoding)
+        yield ok("encoding", encoding)
 
 
 def _replication_right(settings: ConnectionSettings) -> Iterator[Finding]:
     try:
         with closing(connect(settings, replication=True)):
-            yield _ok("replication right", f"{settings.user} may replicate")
-    except (PrivilegeError, AuthenticationError, NoFreeSlotError, SourceUnreachableError) as error:
-        yield _error("replication right", error.problem, error.todo_text)
+            yield ok("replication right", f"{settings.user} may replicate")
+    except (PrivilegeError, AuthenticationError, NoFreeSlotError, SourceUnreachableError) as refusal:
+        yield error("replication right", refusal.problem, refusal.todo_text)
 
 
 def _slot(connection: Connection, name: str, database: str) -> Iterator[Finding]:
@@ -138,24 +137,24 @@ def _slot(connection: Connection, name: str, database: str) -> Iterator[Finding]
         return
     try:
         require_usable(state, database=database)
-    except SlotError as error:
-        yield _error(f"slot {name}", error.problem, error.todo_text)
+    except SlotError as refusal:
+        yield error(f"slot {name}", refusal.problem, refusal.todo_text)
         return
     retained = retained_bytes(connection, name) or 0
     if state.wal_status == "unreserved":
-        yield _warning(
+        yield warning(
             f"slot {name}",
             f"The server is about to remove WAL that the slot needs ({retained:,} bytes are kept).",
             "Run capture now, and raise max_slot_wal_keep_size.",
         )
     elif state.active_pid is not None:
-        yield _warning(
+        yield warning(
             f"slot {name}",
             f"The process {state.active_pid} reads the slot now.",
             "If it is not walhouse, give this connector a slot.name of its own.",
         )
     else:
-        yield _ok(f"slot {name}", f"stands at {state.confirmed_flush_lsn}, keeps {retained:,} bytes of WAL")
+        yield ok(f"slot {name}", f"stands at {state.confirmed_flush_lsn}, keeps {retained:,} bytes of WAL")
 
 
 def _free_slots(connection: Connection, name: str) -> Iterator[Finding]:
@@ -163,45 +162,44 @@ def _free_slots(connection: Connection, name: str) -> Iterator[Finding]:
         connection, "SELECT count(*), current_setting('max_replication_slots')::int8 FROM pg_replication_slots"
     )
     if used >= limit:
-        yield _error(
+        yield error(
             f"slot {name}",
             f"It does not exist, and all {limit} replication slots are used.",
             "Raise max_replication_slots and restart the server, or drop a slot that nobody reads.",
         )
     else:
-        yield _ok(f"slot {name}", f"will be made; {limit - used} of {limit} replication slots are free")
+        yield ok(f"slot {name}", f"will be made; {limit - used} of {limit} replication slots are free")
 
 
 def _publication(
-    connection: Connection, name: str, mode: str, selection: TableSelection, *, via_root: bool
+    connection: Connection,
+    name: str,
+    state: PublicationState | None,
+    mode: str,
+    tables: Sequence[TableName],
 ) -> Iterator[Finding]:
     subject = f"publication {name}"
-    state = find_publication(connection, name)
-    root = via_root if state is None else state.via_root
-    tables = captured_tables(connection, selection, via_root=root)
     if not tables:
-        yield _error("tables", "The configuration captures no table of this database.", "Check table.include.list.")
+        yield error("tables", "The configuration captures no table of this database.", "Check table.include.list.")
     if state is None:
         if mode == PublicationMode.DISABLED:
-            yield _error(subject, "It does not exist.", f"CREATE PUBLICATION {name} FOR TABLE …")
+            yield error(subject, "It does not exist.", f"CREATE PUBLICATION {name} FOR TABLE …")
         else:
             yield from _may_create(connection, subject, mode)
     else:
         lacking = [str(table) for table in tables if table not in state.published]
         if lacking and (mode != PublicationMode.FILTERED or state.all_tables):
-            yield _error(subject, f"It lacks {', '.join(lacking)}.", f"ALTER PUBLICATION {name} ADD TABLE …")
+            yield error(subject, f"It lacks {', '.join(lacking)}.", f"ALTER PUBLICATION {name} ADD TABLE …")
         elif lacking:
-            yield _ok(subject, f"will get {', '.join(lacking)}")
+            yield ok(subject, f"will get {', '.join(lacking)}")
         else:
-            yield _ok(subject, f"has all {len(tables)} captured tables")
-        left_out = sorted({"insert", "update", "delete", "truncate"} - state.publishes)
-        if left_out:
-            yield _warning(
+            yield ok(subject, f"has all {len(tables)} captured tables")
+        if left_out := sorted(set(OPERATIONS) - state.publishes):
+            yield warning(
                 subject,
                 f"It does not publish {', '.join(left_out)}: the lake will differ from the source.",
                 f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate')",
             )
-    yield from _tables(connection, tables, generated=state.generated_columns if state else "n")
 
 
 def _may_create(connection: Connection, subject: str, mode: str) -> Iterator[Finding]:
@@ -210,20 +208,22 @@ def _may_create(connection: Connection, subject: str, mode: str) -> Iterator[Fin
         "SELECT current_setting('is_superuser')::bool, has_database_privilege(current_database(), 'CREATE')",
     )
     if mode == PublicationMode.ALL_TABLES and not superuser:
-        yield _error(subject, "Only a superuser can make it FOR ALL TABLES.", "Make it as a superuser.")
+        yield error(subject, "Only a superuser can make it FOR ALL TABLES.", "Make it as a superuser.")
     elif not create:
-        yield _error(
+        yield error(
             subject,
             "It does not exist, and the user may not make it.",
             "Make it as the tables' owner, or GRANT CREATE ON DATABASE and the ownership of the tables.",
         )
     else:
-        yield _ok(subject, "will be made")
+        yield ok(subject, "will be made")
 
 
-def _tables(connection: Connection, tables: list[TableName], *, generated: str) -> Iterator[Finding]:
+def _tables(
+    connection: Connection, tables: Sequence[TableName], *, generated: str, planned: Mapping[TableName, Identity]
+) -> Iterator[Finding]:
     faulty = set()
-    for problem in table_problems(connection, tables, generated_columns=generated):
+    for problem in table_problems(connection, tables, generated_columns=generated, planned=planned):
         faulty.add(problem.table)
         yield Finding(
             Severity.ERROR if problem.fatal else Severity.WARNING,
@@ -232,4 +232,4 @@ def _tables(connection: Connection, tables: list[TableName], *, generated: str) 
             problem.todo,
         )
     if len(faulty) < len(tables):
-        yield _ok("tables", f"{len(tables) - len(faulty)} of {len(tables)} captured tables have nothing to mend")
+        yield ok("tables", f"{len(tables) - len(faulty)} of {len(tables)} captured tables have nothing to mend")

@@ -63,7 +63,7 @@ class PublicationState:
     """The OIDs of the publication and of its entries, as JSON: what bronze keeps and compares."""
 
 
-_OPERATIONS: Final = ("insert", "update", "delete", "truncate")
+OPERATIONS: Final = ("insert", "update", "delete", "truncate")
 
 _PUBLICATION: Final = "SELECT oid::int8, to_jsonb(p) AS facts FROM pg_publication p WHERE pubname = %s"
 _TABLES: Final = """
@@ -105,7 +105,7 @@ def find_publication(connection: Connection, name: str) -> PublicationState | No
         schemas = cursor.execute(_SCHEMAS, [row["oid"]]).fetchall() if has_schemas else []
         published = cursor.execute(_PUBLISHED, [name]).fetchall()
     facts = row["facts"]
-    publishes = frozenset(operation for operation in _OPERATIONS if facts[f"pub{operation}"])
+    publishes = frozenset(operation for operation in OPERATIONS if facts[f"pub{operation}"])
     generated = _generated_columns(facts)
     return PublicationState(
         name=name,
@@ -177,8 +177,20 @@ def require_unchanged(connection: Connection, old: str, state: PublicationState)
         )
 
 
+def publishes_roots(connection: Connection, name: str, *, otherwise: bool) -> bool:
+    """Whether changes of partitions have the name of their root; ``otherwise``: if there is no such publication."""
+    with source_errors(publication=name):
+        row = connection.execute("SELECT pubviaroot FROM pg_publication WHERE pubname = %s", [name]).fetchone()
+    return otherwise if row is None else bool(row[0])
+
+
 def ensure_publication(
-    connection: Connection, name: str, mode: str, selection: CapturedTables, *, via_root: bool = False
+    connection: Connection,
+    name: str,
+    mode: str,
+    selection: CapturedTables,
+    *,
+    via_root: bool = False,
 ) -> PublicationState:
     """Make the publication if it is missing and may be made; with ``filtered``, add captured tables that it lacks.
 
@@ -186,11 +198,10 @@ def ensure_publication(
     PublicationTableError (no table, or one that is not published and must not be added), PrivilegeError.
     """
     with source_errors(publication=name):
-        row = connection.execute("SELECT pubviaroot FROM pg_publication WHERE pubname = %s", [name]).fetchone()
-    root = via_root if row is None else bool(row[0])
-    wanted = captured_tables(connection, selection, via_root=root)
+        row = connection.execute("SELECT FROM pg_publication WHERE pubname = %s", [name]).fetchone()
+    wanted = captured_tables(connection, selection, via_root=publishes_roots(connection, name, otherwise=via_root))
     if row is None:
-        _create(connection, name, PublicationMode(mode), wanted, via_root=root)
+        _create(connection, name, PublicationMode(mode), wanted, via_root=via_root)
     state = read_publication(connection, name)
     missing = [table for table in wanted if table not in state.published]
     if missing and mode == PublicationMode.FILTERED and not state.all_tables:
@@ -221,7 +232,12 @@ def drop_publication(connection: Connection, name: str) -> None:
 
 
 def _create(
-    connection: Connection, name: str, mode: PublicationMode, tables: list[TableName], *, via_root: bool
+    connection: Connection,
+    name: str,
+    mode: PublicationMode,
+    tables: list[TableName],
+    *,
+    via_root: bool,
 ) -> None:
     match mode:
         case PublicationMode.DISABLED:

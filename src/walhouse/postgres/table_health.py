@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from psycopg.rows import dict_row
 
+from walhouse.config.replica_identity import Identity
 from walhouse.names import TableName
 from walhouse.postgres.connection import source_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from walhouse.postgres.connection import Connection
 
@@ -42,7 +43,8 @@ _TABLES: Final = """
         SELECT w.*, t.relid FROM wanted w, pg_partition_tree(w.oid) t
         WHERE t.isleaf AND t.relid <> w.oid
     )
-    SELECT l.nspname, l.relname, format('%%s.%%s', n.nspname, c.relname) AS leaf, c.relreplident::text AS identity,
+    SELECT l.nspname, l.relname, format('%%s.%%s', n.nspname, c.relname) AS leaf,
+        n.nspname AS leaf_schema, c.relname AS leaf_name, c.relreplident::text AS identity,
         c.relkind::text AS kind, c.relpersistence::text AS persistence,
         has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(l.oid, 'SELECT') AS readable,
         p.indexrelid IS NOT NULL AS has_key, coalesce(p.indimmediate, true) AS key_is_immediate,
@@ -59,18 +61,29 @@ _TABLES: Final = """
 
 
 def table_problems(
-    connection: Connection, tables: Sequence[TableName], *, generated_columns: str = "n"
+    connection: Connection,
+    tables: Sequence[TableName],
+    *,
+    generated_columns: str = "n",
+    planned: Mapping[TableName, Identity] | None = None,
 ) -> Iterator[TableProblem]:
-    """Problems of the tables, in the order of their names. ``generated_columns`` is ``pg_publication.pubgencols``."""
+    """Problems of the tables, in the order of their names.
+
+    ``generated_columns`` is ``pg_publication.pubgencols``; ``planned``: the identities that tables and partitions will
+    get when capture begins.
+    """
     schemas, names = [table.schema for table in tables], [table.table for table in tables]
     with source_errors(), connection.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(_TABLES, [schemas, names, generated_columns != "s"]).fetchall()
     version = connection.info.server_version // 10000
     for (schema, name), group in groupby(rows, key=lambda row: (row["nspname"], row["relname"])):
-        yield from _of_table(TableName(schema, name), list(group), version)
+        yield from _of_table(TableName(schema, name), list(group), version, planned or {})
 
 
-def _of_table(table: TableName, leaves: list[dict[str, Any]], version: int) -> Iterator[TableProblem]:
+def _of_table(
+    table: TableName, found: list[dict[str, Any]], version: int, planned: Mapping[TableName, Identity]
+) -> Iterator[TableProblem]:
+    leaves = [_as_planned(leaf, planned.get(TableName(leaf["leaf_schema"], leaf["leaf_name"]))) for leaf in found]
     if not leaves[0]["readable"]:
         yield TableProblem(
             table,
@@ -80,6 +93,8 @@ def _of_table(table: TableName, leaves: list[dict[str, Any]], version: int) -> I
         )
     for leaf in leaves:
         yield from _of_leaf(table, leaf, version)
+    if leaves != found:
+        return  # one entry of the configuration is for all partitions
     keys = {tuple(leaf["identity_columns"] or ()) for leaf in leaves if leaf["identity"] != "f"}
     if len(keys) > 1:
         yield TableProblem(
@@ -95,6 +110,12 @@ def _of_table(table: TableName, leaves: list[dict[str, Any]], version: int) -> I
             "Give all partitions the same REPLICA IDENTITY.",
             fatal=False,
         )
+
+
+def _as_planned(leaf: dict[str, Any], identity: Identity | None) -> dict[str, Any]:
+    if identity is None:
+        return leaf
+    return leaf | {"identity": str(identity), "has_index": leaf["has_index"] or identity is Identity.INDEX}
 
 
 def _of_leaf(table: TableName, leaf: dict[str, Any], version: int) -> Iterator[TableProblem]:

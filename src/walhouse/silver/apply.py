@@ -18,6 +18,7 @@ from walhouse.silver.envelope import envelope
 from walhouse.silver.keys import with_chosen_keys
 from walhouse.silver.messages import ensure_messages, message_events
 from walhouse.silver.table import ensure_table
+from walhouse.silver.transactions import ensure_transactions, transactions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -55,12 +56,23 @@ def apply_messages(
 ) -> AppliedTable:
     """Write the logical messages of an epoch; ``epoch.changes`` are bronze's rows of kind message."""
     ensure_messages(spark, layout, settings.types.binary)
-    target = layout.silver_messages
-    span = epoch.facts.span
-    if span is None:
-        return AppliedTable(current_version(spark, target), {"events": 0})
-    rows = message_events(epoch.changes, settings)
-    counts = _append(target, rows) if epoch.fresh else {"events": _insert_missing(spark, target, rows, span)}
+    return _apply_apart(spark, layout.silver_messages, epoch, message_events(epoch.changes, settings))
+
+
+def apply_transactions(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch) -> AppliedTable:
+    """Write the transactions of an epoch; ``epoch.changes`` are bronze's rows of kind transaction."""
+    ensure_transactions(spark, layout)
+    return _apply_apart(spark, layout.silver_transactions, epoch, transactions(epoch.changes))
+
+
+def _apply_apart(spark: SparkSession, target: LakeTable, epoch: TableEpoch, rows: DataFrame) -> AppliedTable:
+    """Write what belongs to no table."""
+    if epoch.facts.span is None:
+        counts = {"events": 0}
+    elif epoch.fresh:
+        counts = _append(target, rows)
+    else:
+        counts = {"events": _insert_missing(spark, target, rows, epoch.facts.span)}
     return AppliedTable(current_version(spark, target), counts)
 
 

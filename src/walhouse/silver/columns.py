@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from walhouse.changes.columns import latest_columns
+from walhouse.silver.defaults import default_value
 from walhouse.silver.types import describe, silver_type
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class SilverColumn(NamedTuple):
     type: SilverType
     slot: int
     """Where its texts are, see ``walhouse.silver.texts``."""
+    changes_only: bool = False
+    """Whether a new row can lack it just because it did not change, whatever its type."""
 
     @property
     def required(self) -> bool:
@@ -37,9 +40,14 @@ class SilverColumn(NamedTuple):
         return self.column.nullable is False
 
     @property
+    def made_up(self) -> str:
+        """What a required field holds that has no value: the column's default, else its type's fallback."""
+        return default_value(self.column, self.type) or self.type.fallback
+
+    @property
     def toastable(self) -> bool:
         """Whether its value can be missing from a new row because it did not change."""
-        return self.type.toastable
+        return self.type.toastable or self.changes_only
 
     @property
     def before(self) -> str:
@@ -69,8 +77,10 @@ def silver_columns(
     found = {name: (column, silver_type(column, modes)) for name, column in latest_columns(relations).items()}
     shown = {name: (column, kind) for name, (column, kind) in found.items() if kind is not None}
     names = name_fields(shown, fields or {})
+    changes_only = any(relation.sends_changed_columns for relation in relations)
     return tuple(
-        SilverColumn(name, names[name], column, kind, slot) for slot, (name, (column, kind)) in enumerate(shown.items())
+        SilverColumn(name, names[name], column, kind, slot, changes_only)
+        for slot, (name, (column, kind)) in enumerate(shown.items())
     )
 
 

@@ -1,18 +1,21 @@
 """Kafka Connect's schemas of events, as its JSON converter prints them (``schemas.enable``).
 
-Invariant: a schema is made of the relation version, the modes and the names alone; no value has a say. Defaults of
-columns are not in it yet.
+Invariant: a schema is made of the relation version, the modes and the names alone; no value has a say. The default
+of a column is an expression, which Spark prints as it prints the values.
 Source: Debezium documentation, PostgreSQL connector, "Data change events"; Kafka Connect, JSON converter.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 from pyspark.sql.types import MapType
 
 from walhouse.silver.adjusted_names import field_name, schema_name
+from walhouse.silver.defaults import default_value
 from walhouse.silver.keys import key_columns
 from walhouse.silver.modes import BinaryMode
 from walhouse.silver.settings import NO_NOTES
@@ -22,12 +25,47 @@ from walhouse.silver.types import silver_type
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from pyspark.sql import Column
+
     from walhouse.names import TableName
     from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
     from walhouse.silver.settings import EventsSettings
     from walhouse.silver.silver_type import SilverType
 
 Schema = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SqlValue:
+    """A value within a schema that Spark has to print."""
+
+    expression: str
+
+
+def schema_text(schema: Schema) -> Column:
+    """The schema as JSON."""
+    expressions: list[str] = []
+
+    def mark(value: SqlValue) -> str:
+        expressions.append(value.expression)
+        return _MARK
+
+    text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"), default=mark)
+    first, *rest = text.split(json.dumps(_MARK))
+    pieces = [F.lit(first)]
+    for expression, following in zip(expressions, rest, strict=True):
+        pieces += [_printed(expression), F.lit(following)]
+    return F.concat(*pieces)
+
+
+def _printed(expression: str) -> Column:
+    """The value as it stands in printed rows: what is left of an object of it alone."""
+    whole = F.to_json(F.struct(F.expr(expression).alias("v")))
+    return F.substr(whole, F.lit(len('{"v":') + 1), F.length(whole) - len('{"v":}'))
+
+
+_MARK: Final = "\0"
+"""Stands for an expression; no name or label of PostgreSQL's can have this character."""
 
 SOURCE_NAME: Final = "io.debezium.connector.postgresql.Source"
 _SNAPSHOT_MARKERS: Final = "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
@@ -85,6 +123,43 @@ def message_value_schema(mode: BinaryMode) -> Schema:
     return _struct(fields, name="io.debezium.connector.postgresql.MessageValue", version=1)
 
 
+def transaction_key_schema() -> Schema:
+    """Of the key of a transaction's begin and end."""
+    return _struct(
+        [_field(_plain("string"), "id")], name="io.debezium.connector.common.TransactionMetadataKey", version=1
+    )
+
+
+def transaction_value_schema() -> Schema:
+    """Of a transaction's begin and end."""
+    collection = _struct(
+        [_field(_plain("string"), "data_collection"), _field(_plain("int64"), "event_count")],
+        optional=True,
+        name="event.collection",
+        version=1,
+    )
+    fields = [
+        _field(_plain("string"), "status"),
+        _field(_plain("string"), "id"),
+        _field(_plain("int64", optional=True), "event_count"),
+        _field({"type": "array", "items": collection, "optional": True}, "data_collections"),
+        _field(_plain("int64"), "ts_ms"),
+    ]
+    return _struct(fields, name="io.debezium.connector.common.TransactionMetadataValue", version=1)
+
+
+def heartbeat_key_schema() -> Schema:
+    """Of a heartbeat's key."""
+    return _struct(
+        [_field(_plain("string"), "serverName")], name="io.debezium.connector.common.ServerNameKey", version=1
+    )
+
+
+def heartbeat_value_schema() -> Schema:
+    """Of a heartbeat."""
+    return _struct([_field(_plain("int64"), "ts_ms")], name="io.debezium.connector.common.Heartbeat", version=1)
+
+
 def source_schema() -> Schema:
     """Of ``source``."""
     required = {"version", "connector", "name", "ts_ms", "db", "schema", "table"}
@@ -113,9 +188,14 @@ def _columns(table: TableName, columns: Iterable[ColumnDescription], settings: E
         if kind is None:
             continue
         notes = note_parameters(table, column, settings.notes)
-        schema = type_schema(kind, optional=column.nullable is not False, notes=notes)
+        schema = _with_default(type_schema(kind, optional=column.nullable is not False, notes=notes), column, kind)
         fields.append(_field(schema, field_name(column.name, settings.field_names)))
     return fields
+
+
+def _with_default(schema: Schema, column: ColumnDescription, kind: SilverType) -> Schema:
+    default = default_value(column, kind)
+    return schema if default is None else {**schema, "default": SqlValue(default)}
 
 
 def type_schema(kind: SilverType, *, optional: bool, notes: Mapping[str, str] | None = None) -> Schema:

@@ -54,7 +54,7 @@ def envelope(epoch: TableEpoch, target: StructType, settings: SilverSettings) ->
         "new_key AS key",
         "new_before AS before",
         "new_after AS after",
-        f"{source(settings, epoch.table)} AS source",
+        f"{source(settings, epoch.table, epoch.facts)} AS source",
         "event AS op",
         *CAPTURE_TIMES,
         f"{null(TRANSACTION)} AS transaction",

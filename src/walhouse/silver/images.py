@@ -13,6 +13,7 @@ from pyspark.sql.types import MapType
 
 from walhouse.lakehouse.tables import sql_type
 from walhouse.names import quote, string_literal
+from walhouse.pgoutput.relation import BY_KEY
 from walhouse.pgoutput.row import BeforeKind, Op
 from walhouse.silver.keys import versions_by_key
 from walhouse.silver.texts import is_lost, of_versions
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from walhouse.silver.columns import SilverColumn
     from walhouse.silver.settings import SilverSettings
 
-_KEY_ONLY: Final = frozenset("din")
-"""Replica identities under which an old tuple holds the identity's columns at most: default, index, nothing."""
+_KEY_ONLY: Final = BY_KEY | {"n"}
+"""Replica identities under which an old tuple holds the identity's columns at most."""
 
 NO_NAMES: Final = "CAST(array() AS array<string>)"
 
@@ -45,7 +46,7 @@ class Images:
         self._settings = settings
 
     def before(self, schema: StructType) -> str:
-        """The old tuple. Required columns that a key-only tuple lacks hold their type's fallback."""
+        """The old tuple. Required columns that a key-only tuple lacks hold a default, see ``SilverColumn.made_up``."""
         return f"CASE WHEN before IS NOT NULL THEN {self._struct(schema, self._before_value)} END"
 
     def after(self, schema: StructType) -> str:
@@ -135,7 +136,7 @@ class Images:
         if column.name not in key:
             return None
         value = column.type.convert(column.before if image == "before" else column.after)
-        return f"coalesce({value}, {column.type.fallback})" if column.required else value
+        return f"coalesce({value}, {column.made_up})" if column.required else value
 
     def _before_value(self, column: SilverColumn) -> str:
         value = column.type.convert(column.before) if self._has_before(column) else null(column.type.spark)
@@ -143,7 +144,7 @@ class Images:
         if not column.required or not lacking:
             return value
         not_sent = f"before_kind = '{BeforeKind.KEY.value}' AND {column.before} IS NULL AND {of_versions(lacking)}"
-        return f"CASE WHEN {not_sent} THEN {column.type.fallback} ELSE {value} END"
+        return f"CASE WHEN {not_sent} THEN {column.made_up} ELSE {value} END"
 
     def _has_before(self, column: SilverColumn) -> bool:
         """Whether any old tuple can hold the column: it is part of the identity, or whole old rows are sent."""
@@ -153,7 +154,15 @@ class Images:
         value = column.type.convert(column.after)
         if not column.toastable or column.type.unavailable is None:
             return value
-        return f"CASE WHEN {is_lost(column)} THEN {column.type.unavailable(self._settings)} ELSE {value} END"
+        return f"CASE WHEN {is_lost(column)} THEN {self._placeholder(column)} ELSE {value} END"
+
+    def _placeholder(self, column: SilverColumn) -> str:
+        """What stands for a value that was not sent; of a masked column masked, as any other value of it."""
+        assert column.type.unavailable is not None
+        relation = next(each for each in reversed(self._relations) if column.name in each.column_names)
+        plain = self._settings.placeholder_text
+        hidden = self._settings.masks.masked_text(relation, column.name, plain)
+        return column.type.unavailable(self._settings) if hidden == plain else string_literal(hidden)
 
 
 def null(kind: DataType) -> str:

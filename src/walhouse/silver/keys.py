@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from walhouse.pgoutput.relation import BY_KEY
 from walhouse.pgoutput.row import BeforeKind, Op
 from walhouse.silver.texts import is_unchanged, of_versions
 
@@ -32,11 +33,9 @@ def key_columns(relation: RelationDescription) -> tuple[str, ...]:
     Where the catalog is unknown (``primary_key`` None) the replica identity stands in: with DEFAULT or an index its
     columns are a key; with FULL or NOTHING none can be told.
     """
-    if relation.primary_key:
-        return relation.primary_key
-    if relation.primary_key is None and relation.replica_identity in {"d", "i"}:
+    if relation.primary_key is None and relation.replica_identity in BY_KEY:
         return relation.identity_columns
-    return relation.unique_keys[0] if relation.unique_keys else ()
+    return relation.own_key
 
 
 def with_chosen_keys(

@@ -14,6 +14,7 @@ from walhouse.silver.modes import DEFAULTS, TypeModes
 
 if TYPE_CHECKING:
     from walhouse.names import TableName
+    from walhouse.pgoutput.relation import RelationDescription
 
 UNAVAILABLE = "__debezium_unavailable_value"
 """Debezium's default for ``unavailable.value.placeholder``."""
@@ -46,6 +47,26 @@ class AllColumns:
 
 
 ALL_COLUMNS: Final = AllColumns()
+
+
+class TextMasks(Protocol):
+    """How the texts of columns were hidden before they landed."""
+
+    def masked_text(self, relation: RelationDescription, column: str, text: str) -> str:
+        """A text of the column as it would have landed."""
+        ...
+
+
+class NoMasks:
+    """Nothing is hidden."""
+
+    def masked_text(self, relation: RelationDescription, column: str, text: str) -> str:
+        """The text itself."""
+        del relation, column
+        return text
+
+
+NO_MASKS: Final = NoMasks()
 
 
 class ColumnNotes(Protocol):
@@ -95,6 +116,7 @@ class SilverSettings:
     placeholder: str = UNAVAILABLE
     types: TypeModes = DEFAULTS
     columns: ColumnChoice = ALL_COLUMNS
+    masks: TextMasks = NO_MASKS
     skip_unchanged: bool = False
     """``skip.messages.without.change``."""
     version: str = field(default=walhouse.__version__)
@@ -129,6 +151,18 @@ class EventsSettings:
     run_id: str | None = None
     schemas: bool = False
     """``schemas.enable`` of the JSON converter."""
+    transactions: bool = False
+    """``provide.transaction.metadata``."""
+    transaction_topic: str = "transaction"
+    """``topic.transaction``."""
+    heartbeat_ms: int = 0
+    """``heartbeat.interval.ms``; 0: none."""
+    heartbeat_topic_prefix: str = "__debezium-heartbeat"
+    """``topic.heartbeat.prefix``."""
+    heartbeat_topic_name: str | None = None
+    """``topic.heartbeat.name``, the whole name."""
+    keep_nulls: bool = False
+    """``replace.null.with.default`` of the JSON converter, negated: a NULL is not printed as the column's default."""
     types: TypeModes = DEFAULTS
     notes: ColumnNotes = NO_NOTES
     """Of masked columns, and ``column.propagate.source.type`` and ``datatype.propagate.source.type``."""

@@ -2,9 +2,6 @@
 
 Invariant: what only people need stands here as Debezium has it; order and identity are ``commit_lsn`` and ``seq``.
 Source: Debezium documentation, PostgreSQL connector, "Data change events", the ``source`` field.
-
-What is not yet as Debezium has it:
-- ``snapshot`` is ``true`` for every snapshot row; the markers for first and last are missing.
 """
 
 from __future__ import annotations
@@ -13,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import LongType, StringType, StructType
 
+from walhouse.changes.facts import Facts
 from walhouse.names import string_literal
 from walhouse.pgoutput.row import Op
 
@@ -47,6 +45,8 @@ XID_EPOCH: Final = 1 << 32
 """The stream's transaction ids have 32 bits; a snapshot's and our own ``xid`` have 64."""
 
 
+NOTHING: Final = Facts()
+
 CAPTURE_TIMES: Final = (
     "unix_millis(captured_at) AS ts_ms",
     "unix_micros(captured_at) AS ts_us",
@@ -55,8 +55,11 @@ CAPTURE_TIMES: Final = (
 """The times of an event itself: when it was captured."""
 
 
-def source(settings: SilverSettings, table: TableName) -> str:
-    """``source`` of a change or snapshot row, as SQL; of a logical message with empty schema and table."""
+def source(settings: SilverSettings, table: TableName, facts: Facts = NOTHING) -> str:
+    """``source`` of a change or snapshot row, as SQL; of a logical message with empty schema and table.
+
+    ``facts``: which snapshot rows are the first and the last of their table, and of all.
+    """
     is_read = f"op = '{Op.READ.value}'"
     lsn = f"CASE WHEN {is_read} THEN commit_lsn ELSE lsn END"
     committed = "coalesce(commit_ts, captured_at)"
@@ -65,7 +68,7 @@ def source(settings: SilverSettings, table: TableName) -> str:
         "connector": "'postgresql'",
         "name": string_literal(settings.topic_prefix),
         "ts_ms": f"unix_millis({committed})",
-        "snapshot": f"CASE WHEN {is_read} THEN 'true' ELSE 'false' END",
+        "snapshot": f"CASE WHEN {is_read} THEN {_marker(facts)} ELSE 'false' END",
         "db": string_literal(settings.database),
         "sequence": f"concat('[', coalesce(concat('\"', previous_end, '\"'), 'null'), ',\"', {lsn}, '\"]')",
         "ts_us": f"unix_micros({committed})",
@@ -74,9 +77,24 @@ def source(settings: SilverSettings, table: TableName) -> str:
         "table": string_literal(table.table),
         "txId": f"CASE WHEN {is_read} THEN xid ELSE xid % {XID_EPOCH}L END",
         "lsn": lsn,
-        "xmin": "CAST(NULL AS bigint)",
+        "xmin": "slot_xmin",
         "origin": "origin.name",
         "origin_lsn": "origin.lsn",
     }
     fields = ", ".join(f"'{field.name}', {values[field.name]}" for field in SOURCE.fields)
     return f"named_struct({fields})"
+
+
+def _marker(facts: Facts) -> str:
+    """Of a snapshot row: of several that hold, the last of all, the first of all, the last of the table."""
+    if facts.snapshot_seqs is None:
+        return "'true'"
+    first, last = facts.snapshot_seqs
+    markers = [
+        (last, "last", facts.ends_snapshot),
+        (first, "first", facts.begins_snapshot),
+        (last, "last_in_data_collection", True),
+        (first, "first_in_data_collection", True),
+    ]
+    branches = " ".join(f"WHEN {seq} THEN '{marker}'" for seq, marker, holds in markers if holds)
+    return f"CASE seq {branches} ELSE 'true' END"

@@ -82,7 +82,11 @@ def envelope_tail() -> list[StructField]:
         _column("ts_ms", LongType(), "When the change was captured, milliseconds since 1970"),
         _column("ts_us", LongType(), "When the change was captured, microseconds since 1970"),
         _column("ts_ns", LongType(), "When the change was captured, nanoseconds since 1970"),
-        _column("transaction", TRANSACTION, "Place in the transaction (provide.transaction.metadata); not yet"),
+        _column(
+            "transaction",
+            TRANSACTION,
+            "Always NULL here; `walhouse events` counts the places",
+        ),
         _column("headers", HEADERS, "Of both halves of a key change: the other key, as JSON"),
         _column("commit_lsn", LongType(), "LSN at which the commit record starts; with seq the order of events"),
         _column("seq", LongType(), "Place within the transaction"),

@@ -32,6 +32,17 @@ def message_topic(settings: EventsSettings) -> str:
     return sanitise(settings.delimiter.join((settings.topic_prefix, "message")))
 
 
+def transaction_topic(settings: EventsSettings) -> str:
+    """Where the begins and ends of transactions go: ``prefix.transaction``, sanitised."""
+    return sanitise(settings.delimiter.join((settings.topic_prefix, settings.transaction_topic)))
+
+
+def heartbeat_topic(settings: EventsSettings) -> str:
+    """Where heartbeats go: ``__debezium-heartbeat.prefix``, sanitised, or the name that was chosen."""
+    parts = (settings.heartbeat_topic_prefix, settings.topic_prefix)
+    return sanitise(settings.heartbeat_topic_name or settings.delimiter.join(parts))
+
+
 def require_distinct_topics(tables: Iterable[TableName], settings: EventsSettings) -> None:
     """Raise NameCollisionError if the events of two tables would go to one destination, which Debezium does not see."""
     owners: dict[str, TableName] = {}

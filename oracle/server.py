@@ -1,0 +1,46 @@
+"""The server that scenarios run on, and what it lacks.
+
+With WALHOUSE_TEST_DSN set that server is used, as by the tests, else the embedded one.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from fixtures.server import EmbeddedServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+
+@contextmanager
+def oracle_server(folder: Path) -> Iterator[str]:
+    """The server's DSN, with a superuser. ``folder`` is the embedded one's."""
+    given = os.environ.get("WALHOUSE_TEST_DSN")
+    if given:
+        yield given
+        return
+    with EmbeddedServer.start(folder) as server:
+        yield server.dsn()
+
+
+def lacking(dsn: str, needs: Sequence[str]) -> list[str]:
+    """Those of the names that the server does not have: ``xml``, else the name of an extension."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        return [need for need in needs if not _has(connection, need)]
+
+
+def _has(connection: psycopg.Connection[tuple[object, ...]], need: str) -> bool:
+    if need == "xml":  # the type is there without libxml, but takes no value
+        try:
+            connection.execute("SELECT '<a/>'::xml")
+        except psycopg.errors.FeatureNotSupported:
+            return False
+        return True
+    found = connection.execute("SELECT FROM pg_available_extensions WHERE name = %s", [need])
+    return found.fetchone() is not None

@@ -1,0 +1,38 @@
+"""The statement that is run on the source at each beat (``heartbeat.action.query``).
+
+Invariant: run before the WAL position up to which is captured is taken, so that what it writes is captured, too.
+Source: Debezium documentation, PostgreSQL connector, ``heartbeat.action.query``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+
+from walhouse.errors import SourceError
+from walhouse.postgres.connection import source_errors
+
+if TYPE_CHECKING:
+    from walhouse.postgres.connection import Connection
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+_FATAL: Final = frozenset({"57P01", "42P01", "57P03"})
+"""SQLSTATEs that end capture, as they end Debezium's: the server goes down or comes up, or the table is not there."""
+
+
+def beat(connection: Connection, query: str) -> None:
+    """Run it. Raises SourceError if the server goes away or the table does not exist; else a failure is a warning."""
+    try:
+        with source_errors():
+            try:
+                connection.execute(query.encode())
+            except psycopg.Error as error:
+                if error.sqlstate in _FATAL or connection.closed:
+                    raise
+                _LOGGER.warning("heartbeat.action.query failed (SQLSTATE %s); capture goes on.", error.sqlstate)
+    except psycopg.Error as error:
+        message = f"heartbeat.action.query failed (SQLSTATE {error.sqlstate})."
+        raise SourceError(message, todo="Create what the statement needs, or leave it out.") from None

@@ -1,0 +1,205 @@
+"""What is wrong with the configuration's rules about tables and columns, seen beside the source's own.
+
+Invariant: a rule that hits nothing, or cannot do what it says, is named by its property, and never by a salt.
+Source: Debezium 3.6, PostgreSQL connector, "Connector properties" (masks leave other types than texts as they are, and
+keys; a key outside of the replica identity is not sent with a delete).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from walhouse.config.filters import any_matches
+from walhouse.config.masks import first_matching
+from walhouse.pgoutput.selection import kept_positions
+from walhouse.postgres.finding import error, warning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from walhouse.config.columns import ColumnRules, KeyEntry
+    from walhouse.config.filters import TableFilter
+    from walhouse.config.masks import MaskRule
+    from walhouse.names import TableName
+    from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
+    from walhouse.postgres.finding import Finding
+
+_KEYS: Final = "connector.message.key.columns"
+_TABLE, _CAPTURED = "table of the source", "captured table"
+_COLUMN, _KEPT = "column of a captured table", "captured column"
+_SHOWN: Final = 5
+"""How many names of one kind a problem lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnHandling:
+    """What the configuration says about tables and columns."""
+
+    selection: TableFilter
+    columns: ColumnRules
+    masks: tuple[MaskRule, ...] = ()
+
+
+def rule_problems(
+    rules: ColumnHandling, tables: Sequence[TableName], captured: Sequence[RelationDescription]
+) -> Iterator[Finding]:
+    """Idle lists, then keys, then masks. ``tables``: all of the source's; ``captured``: with all their columns."""
+    yield from _idle_lists(rules, tables, captured)
+    yield from _keys(rules, captured)
+    yield from _masks(rules, captured)
+
+
+# What matches nothing ------------------------------------------------------------------------------------------------
+
+
+def _idle_lists(
+    rules: ColumnHandling, tables: Sequence[TableName], captured: Sequence[RelationDescription]
+) -> Iterator[Finding]:
+    schemas, names, columns = rules.selection.schemas, rules.selection.tables, rules.selection.columns
+    in_schemas = [str(table) for table in tables if schemas.matches(table.schema)]
+    all_columns = [_name(relation, column) for relation in captured for column in relation.columns]
+    kept = [_name(relation, column) for relation in captured for column in _kept(rules, relation)]
+    case = schemas.case_sensitive
+    for name, patterns, what, found in (
+        ("schema.include.list", schemas.include, _CAPTURED, [relation.schema for relation in captured]),
+        ("schema.exclude.list", schemas.exclude, _TABLE, [table.schema for table in tables]),
+        ("table.include.list", names.include, _CAPTURED, [str(relation.name) for relation in captured]),
+        ("table.exclude.list", names.exclude, _TABLE, in_schemas),
+        ("column.include.list", columns.include, _COLUMN, all_columns),
+        ("column.exclude.list", columns.exclude, _COLUMN, all_columns),
+        *((mask.name, mask.patterns, _KEPT, kept) for mask in rules.masks),
+    ):
+        if idle := [each for each in patterns if not _hits(each, found, case_sensitive=case)]:
+            yield _idle(f"connector.{name}", idle, what)
+
+
+def _hits(pattern: str, names: Iterable[str], *, case_sensitive: bool) -> bool:
+    return any(any_matches((pattern,), name, case_sensitive=case_sensitive) for name in names)
+
+
+def _idle(name: str, patterns: Sequence[str], what: str) -> Finding:
+    return warning(
+        name,
+        f"{_some(patterns)} {'matches' if len(patterns) == 1 else 'match'} no {what}.",
+        "Correct it or take it out. A pattern matches a whole name: schema, schema.table, or schema.table.column.",
+    )
+
+
+# Keys ----------------------------------------------------------------------------------------------------------------
+
+
+def _keys(rules: ColumnHandling, captured: Sequence[RelationDescription]) -> Iterator[Finding]:
+    tables: dict[KeyEntry, list[RelationDescription]] = {entry: [] for entry in rules.columns.keys}
+    for relation in captured:
+        if (entry := rules.columns.entry_of(relation.name)) is not None:
+            tables[entry].append(relation)
+    if idle := [entry.table for entry, relations in tables.items() if not relations]:
+        yield _idle(_KEYS, idle, _CAPTURED)
+    for entry, relations in tables.items():
+        for relation in relations:
+            yield from _key(rules, entry.columns, relation)
+
+
+def _key(rules: ColumnHandling, key: Sequence[str], relation: RelationDescription) -> Iterator[Finding]:
+    kept = [column.name for column in _kept(rules, relation)]
+    if missing := [name for name in key if name not in relation.column_names]:
+        yield error(
+            _KEYS,
+            f"{relation.name} has no column {_some(missing)}.",
+            "Name columns as PostgreSQL has them, with their case and without quotes.",
+        )
+    if left_out := [name for name in key if name in relation.column_names and name not in kept]:
+        yield warning(
+            _KEYS,
+            f"The column lists leave out {_some(left_out)} of {relation.name}: its keys will lack it.",
+            "Let the column lists have the columns of the key.",
+        )
+    if outside := [name for name in key if name in kept and name not in relation.identity_columns]:
+        yield warning(
+            _KEYS,
+            f"The replica identity of {relation.name} lacks {_some(outside)}: the key of a delete has fillers there,"
+            " and a key that changes is not noticed.",
+            f"ALTER TABLE {relation.name.quoted} REPLICA IDENTITY FULL, or USING an INDEX that has these columns.",
+        )
+
+
+# Masks ---------------------------------------------------------------------------------------------------------------
+
+
+def _masks(rules: ColumnHandling, captured: Sequence[RelationDescription]) -> Iterator[Finding]:
+    hit: dict[MaskRule, list[tuple[RelationDescription, ColumnDescription]]] = defaultdict(list)
+    for relation in captured:
+        for column in _kept(rules, relation):
+            if (rule := first_matching(rules.masks, _name(relation, column))) is not None:
+                hit[rule].append((relation, column))
+    for rule in rules.masks:
+        yield from _mask(rules, rule, hit[rule])
+
+
+def _mask(
+    rules: ColumnHandling, rule: MaskRule, hit: Sequence[tuple[RelationDescription, ColumnDescription]]
+) -> Iterator[Finding]:
+    subject = f"connector.{rule.name}"
+    if no_texts := [f"{_name(*each)} ({each[1].type_name})" for each in hit if not each[1].is_text]:
+        yield warning(
+            subject,
+            f"Only texts can be hidden, and {_some(no_texts)} will land as they are.",
+            "Take these columns out of the rule; if they must not land, name them in column.exclude.list.",
+        )
+    if plain := [_name(*each) for each in hit if each[1].is_text and _in_primary_key(*each)]:
+        yield warning(
+            subject,
+            f"Primary keys are never hidden: {_some(plain)} will land as they are. Debezium hides them in rows.",
+            "Take these columns out of the rule; if they must not land, leave out the table.",
+        )
+    texts = [each for each in hit if each[1].is_text and not _in_primary_key(*each)]
+    if merged := [_name(*each) for each in texts if rule.kind != "hash" and _identifies_rows(*each)]:
+        yield error(
+            subject,
+            f"Gold tells rows by {_some(merged)}, and would take those for one that look equal then.",
+            "Hash these columns instead, or give the table a primary key or REPLICA IDENTITY FULL.",
+        )
+    keys = [_name(*each) for each in texts if each[1].name in _event_key(rules, each[0])]
+    if keys := [name for name in keys if name not in merged]:
+        yield warning(
+            subject,
+            f"{_some(keys)} will be hidden in the keys of events, too; Debezium hides no keys.",
+            "Take these columns out of the rule, or choose another key by message.key.columns.",
+        )
+
+
+def _in_primary_key(relation: RelationDescription, column: ColumnDescription) -> bool:
+    return column.name in (relation.primary_key or ())
+
+
+def _identifies_rows(relation: RelationDescription, column: ColumnDescription) -> bool:
+    """Whether gold tells rows by the column; with identity FULL it compares whole rows."""
+    return relation.replica_identity != "f" and column.identity
+
+
+def _event_key(rules: ColumnHandling, relation: RelationDescription) -> Sequence[str]:
+    chosen = rules.columns.key_of(relation.name)
+    return relation.own_key if chosen is None else chosen
+
+
+# Names ---------------------------------------------------------------------------------------------------------------
+
+
+def _kept(rules: ColumnHandling, relation: RelationDescription) -> list[ColumnDescription]:
+    """The columns that bronze gets."""
+    kept = kept_positions(
+        rules.selection, relation.name, relation.replica_identity, relation.columns, relation.primary_key
+    )
+    return [relation.columns[position] for position in kept]
+
+
+def _name(relation: RelationDescription, column: ColumnDescription) -> str:
+    return f"{relation.name}.{column.name}"
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = len(listed) - _SHOWN
+    return ", ".join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,42 @@
+"""What bronze says of itself is read back as it was written, or refused with a sentence."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from walhouse.bronze.progress import Progress
+from walhouse.errors import LakeVersionError
+from walhouse.lsn import Lsn
+from walhouse.pgoutput.transactions import LastCommit
+from walhouse.postgres.identity import SourceIdentity
+
+PROGRESS = Progress(
+    pass_number=7,
+    captured_to=Lsn(2**40),
+    source=SourceIdentity("7000000000000000001", 1, "shop"),
+    slot="walhouse",
+    publication="{}",
+    messages=(2**40, 2**40 + 8),
+    counts=(("transactions", 3), ("changes", 9)),
+    last=LastCommit(end=2**40 - 8, commit_ts=1_700_000_000_000_000),
+)
+
+
+def test_progress_is_read_back_as_it_was_written() -> None:
+    assert Progress.from_json(PROGRESS.to_json()) == PROGRESS
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("last", None), ("last", {"end": 1, "commit_ts": 1, "more": 1}), ("source", {"database": "shop"})],
+)
+def test_progress_of_another_version_is_refused_with_a_sentence(name: str, value: object) -> None:
+    raw = json.loads(PROGRESS.to_json())
+    if value is None:
+        del raw[name]
+    else:
+        raw[name] = value
+    with pytest.raises(LakeVersionError, match=r"begun by another version of walhouse.*Begin a new lake"):
+        Progress.from_json(json.dumps(raw))
