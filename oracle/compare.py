@@ -93,10 +93,9 @@ def _known_collection(counted: Record) -> Record:
     return {**counted, "data_collection": "LOGICAL_DECODING_MESSAGE"} if is_object else counted
 
 
-def _bare(header: str) -> Any:
-    """A header's content: the JSON converter puts a string into quotes, Kafka Connect's default one does not; a key is
-    JSON, in which Java escapes characters beyond 16 bits."""
-    return json.loads(header) if header.startswith(('"', "{")) else header
+def _bare(header: str) -> str:
+    """A header's text: the JSON converter puts a string into quotes, Kafka Connect's default one does not."""
+    return str(json.loads(header)) if header.startswith('"') else header
 
 
 def _remove(inside: Any, path: tuple[str, ...]) -> None:

@@ -39,6 +39,8 @@ def twos_complement(unscaled: int) -> bytes:
 
 
 LONG = "9" * 400
+POINT = "0101000020730C00001C7C613255DE6540787AA52C435C42C0"
+BIG_ENDIAN = f"0020000001000010E6{'3FF0000000000000' * 2}"  # as PostGIS prints it on such a machine
 
 CASES = [
     Case("bool", -1, "t", True),
@@ -125,6 +127,9 @@ CASES = [
     Case("timestamptz", -1, "infinity", "infinity"),
     Case("timestamptz", -1, "-infinity", "-infinity"),
     Case("inet", -1, "192.168.2.0/12", "192.168.2.0/12"),  # O9
+    Case("geometry", -1, POINT, (bytes.fromhex(POINT), 3187)),  # O26
+    Case("geometry", -1, "010700000000000000", (bytes.fromhex("010700000000000000"), None)),
+    Case("geography", -1, BIG_ENDIAN, (bytes.fromhex(BIG_ENDIAN), 4326)),
     # Texts that no rule takes, though Spark would cast them or stop at them
     Case("bool", -1, "true", None),
     Case("int4", -1, " 12", None),
@@ -154,6 +159,9 @@ CASES = [
     Case("timestamp", -1, "2024-13-01 00:00:00", None),
     Case("timestamp", 3, "294276-12-31 23:59:59.99\n", None),
     Case("timestamptz", -1, "2024-01-01 00:00:00+02", None),
+    Case("geometry", -1, "POINT(1 1)", None),
+    Case("geometry", -1, POINT[:-1], None),
+    Case("geography", -1, f"{POINT}\n", None),
 ]
 
 

@@ -2,7 +2,7 @@
 
 Invariant: only arrays of one dimension convert. Of deeper ones Debezium keeps the number of elements and makes each
 NULL (of texts it makes the names of Java objects, and this makes NULL); bronze and gold have the whole text. Lower
-bounds are lost, as they are in Debezium.
+bounds are lost, as they are in Debezium. Where it declares elements as required, one NULL makes the whole array NULL.
 Source: Debezium documentation, PostgreSQL connector, "Basic types"; PostgreSQL documentation, "Array Input and Output".
 """
 
@@ -29,27 +29,32 @@ if TYPE_CHECKING:
 WITHOUT_SCHEMA: Final = frozenset({"money", "name", "interval", "varbit", "xml", "point", "refcursor"})
 """Elements whose arrays Debezium leaves out, whatever the modes."""
 
+_DELIMITERS: Final[Mapping[str, str]] = {"box": ";", "geometry": ":", "geography": ":"}
+"""Elements between which another character than a comma stands (``pg_type.typdelim``)."""
+
 
 def is_array(column: ColumnDescription) -> bool:
     """True for an array of a type that is no domain: Debezium does not look into arrays of domains."""
     return column.element_type is not None and column.base_type == f"_{column.element_type}"
 
 
-def array(column: ColumnDescription, modes: TypeModes, rule: Rule) -> SilverType | None:
-    """An array whose elements follow ``rule``."""
+def array(column: ColumnDescription, modes: TypeModes, rule: Rule, *, required: bool = False) -> SilverType | None:
+    """An array whose elements follow ``rule``. ``required``: Debezium's schema does not let them be NULL."""
     element = rule(_element(column), modes)
     if element is None:
         return None
+    delimiter = _DELIMITERS.get(str(column.element_type), ",")
+    may_be_deeper = not required and element.spark != StringType()
 
     def convert(text: str) -> str:
-        tokens = f'regexp_extract_all({escaped("body")}, r\'"[^"]*"|[^,{{}}"]+\', 0)'
+        tokens = f'regexp_extract_all({escaped("body")}, r\'"[^"]*"|[^{delimiter}{{}}"]+\', 0)'
         inner = unescaped("substring(token, 2, length(token) - 2)")
         value = f"CASE WHEN startswith(token, '\"') THEN {inner} WHEN token <> 'NULL' THEN token END"
         texts = f"transform({tokens}, token -> {value})"
-        values = texts if element.total and element.convert("item") == "item" else _each(texts, element)
-        deeper = f" WHEN startswith(body, '{{{{') THEN {_nulls()}" if element.spark != StringType() else ""
+        values = _each(texts, element, required=required)
+        deeper = f" WHEN startswith(body, '{{{{') THEN {_nulls(delimiter)}"
         flat = f"WHEN startswith(body, '{{') AND NOT startswith(body, '{{{{') THEN {values}"
-        return let("body", _without_bounds(text), f"CASE {flat}{deeper} END")
+        return let("body", _without_bounds(text), f"CASE {flat}{deeper if may_be_deeper else ''} END")
 
     return SilverType(
         ArrayType(element.spark),
@@ -58,6 +63,7 @@ def array(column: ColumnDescription, modes: TypeModes, rule: Rule) -> SilverType
         f"CAST(array() AS {ArrayType(element.spark).simpleString()})",
         unavailable=_unavailable(str(column.element_type), element),
         element=element,
+        optional_elements=not required,
     )
 
 
@@ -66,12 +72,12 @@ def _element(column: ColumnDescription) -> ColumnDescription:
     return replace(column, base_type=column.element_type, element_type=None, kind=kind)
 
 
-def _each(texts: str, element: SilverType) -> str:
-    """The converted elements; NULL if one of them that is not NULL does not convert."""
-    if element.total:
-        return f"transform({texts}, item -> {element.convert('item')})"
+def _each(texts: str, element: SilverType, *, required: bool) -> str:
+    """The converted elements; NULL if one of them that is not NULL does not convert, or is NULL and required."""
+    if element.total and not required:
+        return texts if element.convert("item") == "item" else f"transform({texts}, item -> {element.convert('item')})"
     pairs = f"transform({texts}, item -> named_struct('text', item, 'value', {element.convert('item')}))"
-    failed = "exists(pairs, pair -> pair.text IS NOT NULL AND pair.value IS NULL)"
+    failed = f"exists(pairs, pair -> {'' if required else 'pair.text IS NOT NULL AND '}pair.value IS NULL)"
     return let("pairs", pairs, f"CASE WHEN NOT {failed} THEN transform(pairs, pair -> pair.value) END")
 
 
@@ -79,11 +85,11 @@ def _without_bounds(text: str) -> str:
     return f"CASE WHEN startswith({text}, '[') THEN substring({text}, locate('=', {text}) + 1) ELSE {text} END"
 
 
-def _nulls() -> str:
+def _nulls(delimiter: str) -> str:
     """As many NULLs as a deeper ``body`` has elements: between two of them stand as many braces as open the first."""
     bare = f"regexp_replace({escaped('body')}, r'\"[^\"]*\"', '')"
     depth = "(length(bare) - length(ltrim('{', bare)) - 1)"
-    between = f"concat(repeat('}}', {depth}), ',', repeat('{{', {depth}))"
+    between = f"concat(repeat('}}', {depth}), '{delimiter}', repeat('{{', {depth}))"
     count = "int((length(bare) - length(replace(bare, between, ''))) / length(between)) + 1"
     return let("bare", bare, let("between", between, f"array_repeat(NULL, {count})"))
 

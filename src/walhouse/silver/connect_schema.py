@@ -205,8 +205,7 @@ def type_schema(kind: SilverType, *, optional: bool, notes: Mapping[str, str] | 
     if kind.literal == "struct":
         schema["fields"] = fields
     elif kind.element is not None:
-        is_enum = kind.element.semantic == "io.debezium.data.Enum"
-        schema["items"] = type_schema(kind.element, optional=not is_enum)
+        schema["items"] = type_schema(kind.element, optional=kind.optional_elements)
     elif kind.literal == "array":
         schema["items"] = _plain("float" if kind.semantic == "io.debezium.data.FloatVector" else "double")
     elif isinstance(kind.spark, MapType):

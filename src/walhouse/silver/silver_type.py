@@ -46,6 +46,8 @@ class SilverType:
     note: str | None = None
     element: SilverType | None = None
     """The type of an array's elements."""
+    optional_elements: bool = True
+    """Whether Debezium's schema lets them be NULL."""
 
 
 Rule = Callable[[ColumnDescription, TypeModes], SilverType | None]

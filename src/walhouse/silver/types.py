@@ -99,14 +99,17 @@ _BUILT_IN: Final[Mapping[int, str]] = {
 def silver_type(column: ColumnDescription, modes: TypeModes = DEFAULTS) -> SilverType | None:
     """The type that a column has in silver; None if Debezium leaves the column out."""
     if is_array(column) and (rule := _element_rule(column)):
-        return None if column.element_type in WITHOUT_SCHEMA else array(column, modes, rule)
+        if column.element_type in WITHOUT_SCHEMA:
+            return None
+        return array(column, modes, rule, required=column.enum_labels is not None)
     rule = None if column.element_type else _rule(base_type(column), is_enum=column.kind == "e")
     if rule is not None:
         return rule(column, modes)
     if not modes.unknown:
         return None
     if column.element_type is not None:
-        return array(replace(column, enum_labels=None), modes, binary.text_as_bytes)
+        shape = UNKNOWN.get(column.element_type) if is_array(column) else None
+        return array(replace(column, enum_labels=None), modes, shape or binary.text_as_bytes, required=True)
     return UNKNOWN.get(base_type(column) or "", binary.text_as_bytes)(column, modes)
 
 
