@@ -66,6 +66,11 @@ class Database:
                 rows = cursor.fetchall() if cursor.description else rows
         return rows
 
+    def flush_wal(self) -> None:
+        """Make the server flush all that is written so far; only its own record of what runs now comes after that."""
+        [(version,)] = self.execute("SELECT current_setting('server_version_num')::int")
+        self.execute("SELECT pg_log_standby_snapshot()" if version >= 160000 else "CHECKPOINT")
+
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:

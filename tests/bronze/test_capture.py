@@ -64,10 +64,7 @@ def test_a_commit_that_starts_exactly_at_the_end_of_a_range_belongs_to_the_next_
     capture = begun(make_house())
     with table.connect(autocommit=False) as writer:
         writer.execute("INSERT INTO t VALUES (1, 'open')")
-        with (
-            table.connect() as other
-        ):  # makes the server flush all that is written so far, and moves the WAL no further
-            other.execute("SELECT pg_log_standby_snapshot()")
+        table.flush_wal()
         end = position(table, "pg_current_wal_insert_lsn")
         writer.commit()
     capture.run(end, nothing)
@@ -118,7 +115,7 @@ def test_lone_messages_are_captured_once_even_if_the_slot_did_not_move(
     capture = begun(make_house())
     for number in range(4):
         table.execute(f"SELECT pg_logical_emit_message(false, 'lone', 'm{number}')")
-        table.execute("SELECT pg_log_standby_snapshot()")  # flushed, and the message is the last of its range
+        table.flush_wal()  # and the message is the last of its range
         kept = number % 2 == 0
         monkeypatch.setattr(ADVANCE, (lambda *_: None) if kept else advance)
         capture.run(position(table, "pg_current_wal_flush_lsn"), nothing)
