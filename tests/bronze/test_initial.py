@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from walhouse.errors import SnapshotLostError
+from walhouse.names import TableName
 from walhouse.postgres.snapshot import locked_tables
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from tests.fixtures_server import Database
     from walhouse.config.connection import ConnectionSettings
     from walhouse.lakehouse.layout import LakeLayout
-    from walhouse.names import TableName
     from walhouse.postgres.snapshot import LockHolder
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -51,3 +51,15 @@ def test_locks_lost_before_the_tasks_read_are_named_and_bronze_stays_empty(
     monkeypatch.undo()
     assert make_house().capture().pass_number >= 1
     assert spark.table(str(lake.bronze)).where("kind = 'snapshot'").count() == 1
+
+
+def test_a_snapshot_has_one_time_and_one_position_and_silver_marks_its_first_and_last_row(
+    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    table.execute("INSERT INTO t SELECT n, 'row' FROM generate_series(1, 500) AS n")
+    make_house().run()
+    rows = spark.table(str(lake.silver(TableName("public", "t")))).where("op = 'r'")
+    assert rows.count() == 500
+    assert rows.select("source.ts_us", "source.lsn").distinct().count() == 1
+    marked = rows.where("source.snapshot <> 'true'").select("source.snapshot", "key.id").orderBy("id")
+    assert [tuple(row) for row in marked.collect()] == [("first", 1), ("last", 500)]

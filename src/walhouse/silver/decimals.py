@@ -94,25 +94,31 @@ def _exact_text() -> SilverType:
 
 
 def money(_: ColumnDescription, modes: TypeModes) -> SilverType:
-    """money as a lc_monetary of the United States prints it: ``-$1,234.56``."""
+    """money as a lc_monetary of the United States prints it: ``-$1,234.56``. Only exact decimals are rounded."""
     digits = modes.money_digits
 
+    def bare(text: str) -> str:
+        return f"replace(replace({text}, '$', ''), ',', '')"
+
     def amount(text: str) -> str:
-        bare = f"replace(replace({text}, '$', ''), ',', '')"
-        return f"round(try_cast({bare} AS decimal(38, 10)), {digits})"
+        return f"round(try_cast({bare(text)} AS decimal(38, 10)), {digits})"
 
     def when_money(text: str, value: str) -> str:
         return when_like(text, r"-?[$]?[0-9]{1,3}(?:,?[0-9]{3}){0,6}(?:\.[0-9]+)?", value)
 
     if modes.decimal is DecimalMode.DOUBLE:
         return SilverType(
-            DoubleType(), "double", lambda text: when_money(text, f"double({amount(text)})"), "0D", toastable=False
+            DoubleType(),
+            "double",
+            lambda text: when_money(text, f"try_cast({bare(text)} AS double)"),
+            "0D",
+            toastable=False,
         )
     if modes.decimal is DecimalMode.STRING:
         return SilverType(
             StringType(),
             "string",
-            lambda text: when_money(text, f"string({amount(text)})"),
+            lambda text: when_money(text, bare(text)),
             f"'{'0.' + '0' * digits if digits else '0'}'",
             toastable=False,
         )

@@ -51,7 +51,7 @@ def warn_of_unconverted(events: DataFrame, table: TableName, count: int) -> None
     if found is not None:
         lsn, columns = found
         _LOGGER.warning(
-            "%s: %d values cannot be converted and are NULL in silver, with their texts beside them; the first at %s: %s.",
+            "%s: %d values cannot be converted: NULL in silver, with their texts beside them; the first at %s: %s.",
             table,
             count,
             lsn,
