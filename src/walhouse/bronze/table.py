@@ -20,7 +20,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from walhouse.lakehouse.tables import create_table, table_exists
+from walhouse.lakehouse.tables import create_table, sql_type, table_exists
+from walhouse.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,8 +96,12 @@ _SKIPPING = "pass,captured_to,kind,op,schema_name,table_name,commit_lsn,seq"
 
 
 def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> None:
-    """Create bronze if it is missing."""
+    """Create bronze if it is missing; add columns that it lacks, since an earlier version made it."""
     if table_exists(spark, layout.bronze):
+        present = spark.table(str(layout.bronze)).schema.fieldNames()
+        if missing := [column for column in COLUMNS.fields if column.name not in present]:
+            added = ", ".join(f"{quote(column.name)} {sql_type(column.dataType)}" for column in missing)
+            spark.sql(f"ALTER TABLE {layout.bronze} ADD COLUMNS ({added})")
         return
     create_table(
         spark,

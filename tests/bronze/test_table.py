@@ -1,0 +1,28 @@
+"""The bronze table of an earlier version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from walhouse.bronze.table import COLUMNS, ensure_bronze
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from walhouse.lakehouse.layout import LakeLayout
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_bronze_that_lacks_a_column_gets_it_and_keeps_its_rows(spark: SparkSession, lake: LakeLayout) -> None:
+    ensure_bronze(spark, lake)
+    bronze = str(lake.bronze)
+    spark.sql(f"ALTER TABLE {bronze} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    spark.sql(f"INSERT INTO {bronze} (pass, kind) VALUES (1, 'progress')")
+    spark.sql(f"ALTER TABLE {bronze} SET TBLPROPERTIES ('delta.appendOnly' = 'false')")
+    spark.sql(f"ALTER TABLE {bronze} DROP COLUMN slot_xmin")
+    ensure_bronze(spark, lake)
+    assert set(spark.table(bronze).schema.fieldNames()) == set(COLUMNS.fieldNames())
+    assert [(row["pass"], row["slot_xmin"]) for row in spark.table(bronze).collect()] == [(1, None)]
