@@ -166,7 +166,7 @@ def test_the_streams_xid_has_32_bits_and_our_own_has_64(customers: dict[tuple[in
 def test_a_snapshot_row_stands_at_its_snapshots_lsn(customers: dict[tuple[int, str], Event]) -> None:
     event = customers[READ, "r"]
     source = event["source"]
-    assert (source["snapshot"], source["lsn"], source["txId"]) == ("true", READ, (3 << 32) + 7)
+    assert (source["snapshot"], source["lsn"], source["txId"]) == ("first_in_data_collection", READ, (3 << 32) + 7)
     assert (event["key"], event["before"], event["after"]) == ({"id": 1}, None, SHOWN)
 
 

@@ -28,7 +28,10 @@ def beat(connection: Connection, query: str) -> None:
     try:
         with source_errors():
             try:
-                connection.execute(query.encode())
+                with connection.transaction():
+                    # the statement is the user's: its names are to mean what they mean to them
+                    connection.execute("SET LOCAL search_path TO DEFAULT")
+                    connection.execute(query.encode())
             except psycopg.Error as error:
                 if error.sqlstate in _FATAL or connection.closed:
                     raise
