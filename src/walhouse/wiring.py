@@ -35,6 +35,7 @@ def capture_settings(configuration: Configuration) -> CaptureSettings:
         messages=connector.message_filter,
         tells_xmin=connector.xmin_fetch_interval_ms > 0,
         heartbeat_query=connector.heartbeat_action_query if connector.heartbeat_interval_ms > 0 else None,
+        heartbeat_seconds=connector.heartbeat_interval_ms / 1000,
         transactions=connector.provide_transaction_metadata,
         masks=connector.column_masks,
         snapshot_mode=connector.snapshot_mode,

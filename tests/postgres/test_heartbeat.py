@@ -9,7 +9,7 @@ import pytest
 
 from walhouse.errors import SourceError
 from walhouse.postgres.connection import connect
-from walhouse.postgres.heartbeat import beat
+from walhouse.postgres.heartbeat import Heartbeat, beat
 
 if TYPE_CHECKING:
     from tests.fixtures_server import Database
@@ -22,6 +22,18 @@ def test_what_a_beat_writes_is_there(database: Database) -> None:
     with connect(database.settings) as connection:
         beat(connection, "INSERT INTO beats VALUES (now())")
     assert database.execute("SELECT count(*) FROM beats") == [(1,)]
+
+
+def test_a_beat_comes_once_in_an_interval(database: Database) -> None:
+    database.execute("CREATE TABLE beats (at timestamptz)")
+    hourly, constant = (Heartbeat("INSERT INTO beats VALUES (now())", seconds) for seconds in (3600, 0))
+    with connect(database.settings) as connection:
+        for _ in range(3):
+            hourly.beat_if_due(connection)
+        assert database.execute("SELECT count(*) FROM beats") == [(1,)]
+        for _ in range(3):
+            constant.beat_if_due(connection)
+    assert database.execute("SELECT count(*) FROM beats") == [(4,)]
 
 
 def test_a_beat_that_fails_is_a_warning_without_its_words(database: Database, caplog: pytest.LogCaptureFixture) -> None:

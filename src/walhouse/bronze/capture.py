@@ -18,7 +18,7 @@ from walhouse.errors import SlotGapError, SlotMissingError
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.decoder import DecoderPlan
 from walhouse.postgres.catalog import read_relations
-from walhouse.postgres.heartbeat import beat
+from walhouse.postgres.heartbeat import Heartbeat
 from walhouse.postgres.identity import read_identity, require_same
 from walhouse.postgres.probe import has_frames
 from walhouse.postgres.publication import (
@@ -67,6 +67,11 @@ class Capture:
         self._settings = settings
         self._relations = relations
         self._conn = conn
+        self._heartbeat = (
+            None
+            if settings.heartbeat_query is None
+            else Heartbeat(settings.heartbeat_query, settings.heartbeat_seconds)
+        )
         ensure_bronze(spark, layout)
         self._progress = read_progress(spark, layout)
 
@@ -85,8 +90,6 @@ class Capture:
         self._relations.refresh(self._progress.pass_number)
         self._require_slot(self._progress)
         advance(self._conn, self._settings.slot, self._progress.captured_to)
-        if self._settings.heartbeat_query is not None:
-            beat(self._conn, self._settings.heartbeat_query)
         return self._progress
 
     def _set_identities(self) -> None:
@@ -98,7 +101,9 @@ class Capture:
             set_identities(self._conn, tables, settings.identities)
 
     def target(self) -> Lsn:
-        """The server's flushed LSN: nothing before it can be lost in a crash of the server."""
+        """The server's flushed LSN: nothing before it can be lost in a crash of the server. A heartbeat comes first."""
+        if self._heartbeat is not None:
+            self._heartbeat.beat_if_due(self._conn)
         return flushed_lsn(self._conn)
 
     def is_idle(self, target: Lsn) -> bool:

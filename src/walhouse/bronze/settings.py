@@ -33,7 +33,9 @@ class CaptureSettings:
     tells_xmin: bool
     """Whether each change tells the slot's ``catalog_xmin``."""
     heartbeat_query: str | None
-    """What is run on the source before each capture."""
+    """What is run on the source before its position is taken, if heartbeats are wanted."""
+    heartbeat_seconds: float
+    """At most once in so many seconds."""
     transactions: bool
     """Whether each transaction gets a row of its own."""
     masks: tuple[MaskRule, ...]

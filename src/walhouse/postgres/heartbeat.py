@@ -7,11 +7,11 @@ Source: Debezium documentation, PostgreSQL connector, ``heartbeat.action.query``
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, Final
 
 import psycopg
 
-from walhouse.errors import SourceError
 from walhouse.postgres.connection import source_errors
 
 if TYPE_CHECKING:
@@ -23,19 +23,31 @@ _FATAL: Final = frozenset({"57P01", "42P01", "57P03"})
 """SQLSTATEs that end capture, as they end Debezium's: the server goes down or comes up, or the table is not there."""
 
 
+class Heartbeat:
+    """Runs the statement at most once in an interval, counted by the clock of this process."""
+
+    def __init__(self, query: str, interval_seconds: float) -> None:
+        self._query = query
+        self._interval = interval_seconds
+        self._last: float | None = None
+
+    def beat_if_due(self, connection: Connection) -> None:
+        """Beat if the last beat is an interval ago, or never was. Raises as ``beat``."""
+        now = time.monotonic()
+        if self._last is None or now - self._last >= self._interval:
+            self._last = now
+            beat(connection, self._query)
+
+
 def beat(connection: Connection, query: str) -> None:
     """Run it. Raises SourceError if the server goes away or the table does not exist; else a failure is a warning."""
-    try:
-        with source_errors():
-            try:
-                with connection.transaction():
-                    # the statement is the user's: its names are to mean what they mean to them
-                    connection.execute("SET LOCAL search_path TO DEFAULT")
-                    connection.execute(query.encode())
-            except psycopg.Error as error:
-                if error.sqlstate in _FATAL or connection.closed:
-                    raise
-                _LOGGER.warning("heartbeat.action.query failed (SQLSTATE %s); capture goes on.", error.sqlstate)
-    except psycopg.Error as error:
-        message = f"heartbeat.action.query failed (SQLSTATE {error.sqlstate})."
-        raise SourceError(message, todo="Create what the statement needs, or leave it out.") from None
+    with source_errors():
+        try:
+            with connection.transaction():
+                # the statement is the user's: its names are to mean what they mean to them
+                connection.execute("SET LOCAL search_path TO DEFAULT")
+                connection.execute(query.encode())
+        except psycopg.Error as error:
+            if error.sqlstate in _FATAL or connection.closed:
+                raise
+            _LOGGER.warning("heartbeat.action.query failed (SQLSTATE %s); capture goes on.", error.sqlstate)
