@@ -1,4 +1,4 @@
-"""Random scenarios: tables of random types, keys and identities, random transactions over them, random modes.
+"""Random scenarios: tables of random types, keys and identities, random changes of rows and of tables, random modes.
 
 Invariant: the same seed makes the same scenario. What Debezium's engine cannot survive (docs/CONFORMANCE.md names it)
 is never made here, since it says nothing about walhouse.
@@ -145,6 +145,11 @@ class _Table:
     identity: str
 
     @property
+    def others(self) -> tuple[_Column, ...]:
+        """The columns beside the key."""
+        return tuple(column for column in self.columns if column.name not in self.key)
+
+    @property
     def can_change(self) -> bool:
         """Whether PostgreSQL takes updates and deletes."""
         return bool(self.key) or self.identity == "FULL"
@@ -158,6 +163,10 @@ def random_scenario(seed: int) -> Scenario:
     changes: list[str] = []
     for _ in range(random.randint(3, 6)):
         changes += _transaction(random, tables)
+        if random.random() < 0.25:
+            altered = random.randrange(len(tables))
+            statement, tables[altered] = _altered(random, tables[altered])
+            changes.append(statement)
     properties = {name: random.choice(values) for name, values in MODES.items() if random.random() < 0.4}
     return Scenario(
         name=f"random_{seed}",
@@ -202,6 +211,75 @@ def _ddl(random: Random, table: _Table) -> list[str]:
     if table.identity == "FULL":
         made.append(f"ALTER TABLE {table.name} REPLICA IDENTITY FULL;")
     return made
+
+
+def _altered(random: Random, table: _Table) -> tuple[str, _Table]:
+    """A statement that changes the table between two transactions, and the table after it."""
+    ways = (_added, _dropped, _renamed, _retyped, _retyped, _made_nullable, _identified, _key_widened)
+    return next(made for way in random.sample(ways, len(ways)) if (made := way(random, table)) is not None)
+
+
+def _added(random: Random, table: _Table) -> tuple[str, _Table]:
+    column = _with_default(random, _Column(_new_name(random, "n"), random.choice(tuple(TYPES)), required=False))
+    return f"ALTER TABLE {table.name} ADD {column.ddl};", replace(table, columns=(*table.columns, column))
+
+
+def _dropped(random: Random, table: _Table) -> tuple[str, _Table] | None:
+    if len(table.others) < 2:
+        return None
+    column = random.choice(table.others)
+    return f"ALTER TABLE {table.name} DROP {column.name};", _with(table, column, None)
+
+
+def _renamed(random: Random, table: _Table) -> tuple[str, _Table] | None:
+    if not table.others:
+        return None
+    column, name = random.choice(table.others), _new_name(random, "r")
+    statement = f"ALTER TABLE {table.name} RENAME {column.name} TO {name};"
+    return statement, _with(table, column, replace(column, name=name))
+
+
+def _retyped(random: Random, table: _Table) -> tuple[str, _Table] | None:
+    if not table.others:
+        return None
+    column = random.choice(table.others)
+    other = replace(column, type=random.choice(tuple(TYPES)), default=None)
+    value = f"CAST({random.choice(_literals(other))} AS {other.type})"
+    change = f"ALTER {column.name} DROP DEFAULT, ALTER {column.name} TYPE {other.type} USING {value}"
+    return f"ALTER TABLE {table.name} {change};", _with(table, column, other)
+
+
+def _made_nullable(random: Random, table: _Table) -> tuple[str, _Table] | None:
+    if not table.others:
+        return None
+    column = random.choice(table.others)
+    statement = f"ALTER TABLE {table.name} ALTER {column.name} DROP NOT NULL;"
+    return statement, _with(table, column, replace(column, required=False))
+
+
+def _identified(_: Random, table: _Table) -> tuple[str, _Table] | None:
+    if not table.key:
+        return None
+    identity = "DEFAULT" if table.identity == "FULL" else "FULL"
+    return f"ALTER TABLE {table.name} REPLICA IDENTITY {identity};", replace(table, identity=identity)
+
+
+def _key_widened(_: Random, table: _Table) -> tuple[str, _Table] | None:
+    for column in table.columns:
+        if column.name in table.key and column.type == "int4":
+            statement = f"ALTER TABLE {table.name} ALTER {column.name} TYPE int8;"
+            return statement, _with(table, column, replace(column, type="int8"))
+    return None
+
+
+def _with(table: _Table, column: _Column, other: _Column | None) -> _Table:
+    """The table with another column in its place, or without it."""
+    columns = (other if each is column else each for each in table.columns)
+    return replace(table, columns=tuple(each for each in columns if each is not None))
+
+
+def _new_name(random: Random, start: str) -> str:
+    return f"{start}{random.randrange(1_000_000)}"
 
 
 def _transaction(random: Random, tables: list[_Table]) -> list[str]:

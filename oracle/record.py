@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,12 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from oracle.debezium import END, debezium_events
 from oracle.recording import Recording, SnapshotChunk, Variant
+from oracle.replay import types_of_altered_columns
 from walhouse.config.connection import ConnectionSettings
 from walhouse.config.filters import NameFilter, TableFilter
 from walhouse.config.secrets import Secret
 from walhouse.lsn import Lsn
-from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.catalog import read_relations, read_types
 from walhouse.postgres.connection import connect
 from walhouse.postgres.peek import peek_blocks
 from walhouse.postgres.slot import created_slot, find_slot
@@ -110,6 +112,7 @@ class _Run:
             everything = NameFilter((), ())
             selection = TableFilter(everything, everything, everything)
             relations = tuple(read_relations(connection, _PUBLICATION, selection).values())
+            types = read_types(connection)
             found = connection.execute("SELECT pg_current_xact_id()::text::int8").fetchone()
             assert found is not None
             server = str(connection.info.server_version)
@@ -127,7 +130,7 @@ class _Run:
             )
             for variant, properties in self.scenario.variants.items()
         }
-        return Recording(
+        recording = Recording(
             name=self.scenario.name,
             server=server,
             database=self.settings.database,
@@ -139,7 +142,10 @@ class _Run:
             relations=relations,
             variants=variants,
             snapshot=tuple(self._snapshot(relations)) if self.scenario.is_snapshot else (),
+            types=types,
         )
+        needed = types_of_altered_columns(recording)
+        return replace(recording, types={oid: facts for oid, facts in types.items() if oid in needed})
 
     def _change(self, client: psycopg.Connection[Any], statement: str) -> None:
         try:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
 from walhouse.pgoutput.relation import RelationDescription
+from walhouse.pgoutput.type_facts import TypeFacts
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "fixtures" / "scenarios" / "recorded"
 
@@ -40,7 +41,8 @@ class SnapshotChunk:
 class Recording:
     """``frames``: the blocks of a binary COPY over a peek, from the slot's start to ``end``.
 
-    ``snapshot``: the chunks of the initial snapshot, if that is what is compared.
+    ``types``: by OID, those of columns that are no longer as they were. ``snapshot``: the chunks of the initial
+    snapshot, if that is what is compared.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Recording:
     variants: dict[str, Variant]
     snapshot: tuple[SnapshotChunk, ...] = ()
     slot_xmin: int | None = None
+    types: dict[int, TypeFacts] = field(default_factory=dict)
 
     def save(self, folder: Path = FOLDER) -> None:
         """Write the file."""
@@ -66,6 +69,7 @@ class Recording:
             "slot_xmin": self.slot_xmin,
             "frames": _pack(self.frames),
             "relations": [json.loads(relation.to_json()) for relation in self.relations],
+            "types": {str(oid): asdict(facts) for oid, facts in self.types.items()},
             "snapshot": [{**asdict(chunk), "blocks": _pack(chunk.blocks)} for chunk in self.snapshot],
             "variants": {name: asdict(variant) for name, variant in self.variants.items()},
         }
@@ -90,11 +94,17 @@ class Recording:
                 variant: Variant(each["properties"], tuple(each["events"])) for variant, each in raw["variants"].items()
             },
             slot_xmin=raw.get("slot_xmin"),
+            types={int(oid): _type_facts(facts) for oid, facts in raw.get("types", {}).items()},
             snapshot=tuple(
                 SnapshotChunk(each["relation"], each["number"], _unpack(each["blocks"]))
                 for each in raw.get("snapshot", ())
             ),
         )
+
+
+def _type_facts(raw: dict[str, Any]) -> TypeFacts:
+    labels = raw["enum_labels"]
+    return TypeFacts(**{**raw, "enum_labels": None if labels is None else tuple(labels)})
 
 
 def _pack(blocks: tuple[bytes, ...]) -> str:

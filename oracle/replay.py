@@ -26,9 +26,10 @@ from walhouse.pgoutput.frames import frames_from_copy
 from walhouse.pgoutput.relation import RelationDescription
 from walhouse.pgoutput.row import ROW, Kind
 from walhouse.silver.envelope import envelope
-from walhouse.silver.events import lines_of
 from walhouse.silver.keys import with_chosen_keys
 from walhouse.silver.messages import message_events
+from walhouse.silver.records.events import in_order, lines_of
+from walhouse.silver.records.rows import PrintedRows
 from walhouse.silver.table import silver_schema
 from walhouse.silver.transactions import transactions
 from walhouse.wiring import events_settings, silver_settings
@@ -106,13 +107,17 @@ class Replay:
                 continue
             relations = with_chosen_keys(captured.relations(touched), settings.columns)
             epoch = _epoch(captured.bronze, touched, relations)
-            frames[touched.table] = envelope(epoch, silver_schema(relations, settings.types), settings)
+            schema = silver_schema(relations, settings.types)
+            # as a table's, its fields say whose they are
+            frames[touched.table] = envelope(epoch, schema, settings).to(schema)
         tables = {each.table: captured.relations(each) for each in captured.touched if each.table in frames}
         printed = events_settings(
             told, schemas=properties.get(SCHEMAS) == "true", keep_nulls=properties.get(NULLS) == "false"
         )
-        lines = lines_of(frames, messages, begun, printed, tables)
-        return [] if lines is None else [row[0] for row in lines.toLocalIterator()]
+        rows = PrintedRows(frames, messages, begun)
+        if rows.is_empty:
+            return []
+        return [row[0] for row in in_order(lines_of(rows, printed, tables)).toLocalIterator()]
 
     def _capture(self, told: Connector) -> _Captured:
         chosen = _Choice(
@@ -157,13 +162,14 @@ def decode(recording: Recording, told: Connector) -> pa.Table:
         captured_at=0,
         next_xid=recording.next_xid,
         relations={relation.oid: relation for relation in recording.relations},
+        types=recording.types,
         known_versions=frozenset(),
         seen_messages=frozenset(),
         transactions=told.provide_transaction_metadata,
         slot_xmin=recording.slot_xmin if told.xmin_fetch_interval_ms else None,
     )
     decoder = Decoder(plan, told.table_filter)
-    masks = MaskBook(told.column_masks)
+    masks = MaskBook(told.masks)
     batches = [
         masks.masked(without_unwanted_messages(batch, told.message_filter), decoder.relations)
         for batch in decoder.decode(frames_from_copy(list(recording.frames)))
@@ -172,6 +178,14 @@ def decode(recording: Recording, told: Connector) -> pa.Table:
     # Spark's createDataFrame stops at a batch without rows
     filled = [batch for batch in (*_snapshot(recording, told, masks), *batches) if batch.num_rows]
     return pa.Table.from_batches(filled, schema=ROW) if filled else ROW.empty_table()
+
+
+def types_of_altered_columns(recording: Recording) -> frozenset[int]:
+    """OIDs of the types that messages tell of columns which the catalog's tables no longer have so."""
+    now = {(each.oid, column.name, column.type_oid) for each in recording.relations for column in each.columns}
+    found = decode(recording, connector(recording, {}))["relation"].drop_null().to_pylist()
+    then = [(each.oid, column) for each in map(RelationDescription.from_json, found) for column in each.columns]
+    return frozenset(column.type_oid for oid, column in then if (oid, column.name, column.type_oid) not in now)
 
 
 def _snapshot(recording: Recording, told: Connector, masks: MaskBook) -> Iterator[pa.RecordBatch]:

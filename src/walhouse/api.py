@@ -43,7 +43,7 @@ from walhouse.postgres.slot import drop_slot, find_slot
 from walhouse.postgres.wal import flushed_lsn
 from walhouse.proof.verify import Proof, Verification
 from walhouse.silver.apply import apply_messages, apply_silver, apply_transactions
-from walhouse.silver.events import events
+from walhouse.silver.records.events import events
 from walhouse.wiring import capture_settings, events_settings, silver_settings
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class Walhouse:
             selection=settings.selection,
             via_root=settings.via_partition_root,
             columns=self.configuration.connector.column_rules,
-            masks=settings.masks,
+            masks=settings.masks.rules,
             notes=self.configuration.connector.schema_notes,
             identities=settings.identities,
         )

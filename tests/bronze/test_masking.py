@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
 from walhouse.bronze.masking import MaskBook
-from walhouse.config.masks import parse_masks
+from walhouse.config.columns import ColumnRules, parse_keys
+from walhouse.config.filters import NameFilter
+from walhouse.config.masks import Masks, parse_masks
 from walhouse.names import TableName
 from walhouse.pgoutput.relation import ColumnDescription, describe
 from walhouse.pgoutput.row import ROW, TEXTS
@@ -53,10 +56,18 @@ def test_masked_values_never_land_and_gold_is_proven_equal_to_the_source_as_it_m
 
 
 def lists(*rows: list[str | None]) -> pa.RecordBatch:
+    return of_version(RELATION.version, *rows)
+
+
+def of_version(version: int, *rows: list[str | None] | None) -> pa.RecordBatch:
     empty = {field.name: pa.nulls(len(rows), field.type) for field in ROW}
-    versions = pa.array([RELATION.version] * len(rows), pa.int64())
+    versions = pa.array([version] * len(rows), pa.int64())
     columns = {**empty, "relation_version": versions, "after": pa.array(rows, TEXTS)}
     return pa.RecordBatch.from_arrays([columns[field.name] for field in ROW], schema=ROW)
+
+
+def masks(properties: dict[str, str]) -> Masks:
+    return Masks(parse_masks(properties))
 
 
 RELATION = describe(
@@ -72,19 +83,47 @@ RELATION = describe(
 
 
 def test_a_type_that_nobody_knows_any_more_is_masked_and_a_number_is_not() -> None:
-    book = MaskBook(parse_masks({"column.mask.with.2.chars": "s.t.*"}))
+    book = MaskBook(masks({"column.mask.with.2.chars": "s.t.*"}))
     masked = book.masked(lists(["1", "plain", "7"], ["2", None, None]), {RELATION.version: RELATION})
-    assert masked["after"].to_pylist() == [["1", "**", "7"], ["2", "**", None]]
+    assert masked["after"].to_pylist() == [["1", "**", "7", "**"], ["2", "**", None, "**"]]
 
 
 def test_rows_of_a_relation_that_is_not_described_are_an_error_and_never_plain() -> None:
-    book = MaskBook(parse_masks({"column.mask.with.2.chars": "s.t.*"}))
+    book = MaskBook(masks({"column.mask.with.2.chars": "s.t.*"}))
     with pytest.raises(KeyError):
         book.masked(lists(["1", "plain", "7"]), {})
 
 
 def test_a_text_longer_than_javas_short_strings_has_a_hash_too() -> None:
-    book = MaskBook(parse_masks({"column.mask.hash.SHA-256.with.salt.s": "s.t.domain"}))
+    book = MaskBook(masks({"column.mask.hash.SHA-256.with.salt.s": "s.t.domain"}))
     masked = book.masked(lists(["1", "x" * 70_000, "7"]), {RELATION.version: RELATION})
     serialised = b"\xac\xed\x00\x05|" + (70_000).to_bytes(8) + b"x" * 70_000
     assert masked["after"].to_pylist()[0][1] == hashlib.sha256(b"s" + serialised).hexdigest()
+
+
+def test_what_rows_show_of_a_masked_key_stands_behind_the_texts_of_all_columns() -> None:
+    columns = [ColumnDescription(name, 25, -1, identity=name != "note") for name in ("a", "note", "b")]
+    keyed = replace(describe(1, TableName("s", "t"), "d", columns), primary_key=("b", "a"))
+    book = MaskBook(masks({"column.truncate.to.1.chars": "s.t.*"}))
+    mixed = pa.concat_batches(
+        [of_version(keyed.version, ["one", "two", "three"], None, ["x", None, "yy"]), lists(["other"])]
+    )
+    described = {keyed.version: keyed, RELATION.version: RELATION}
+    assert book.masked(mixed, described)["after"].to_pylist() == [
+        ["one", "t", "three", "o", "t", "t"],
+        None,
+        ["x", None, "yy", "x", None, "y"],
+        ["other"],
+    ]
+    assert book.columns(keyed) == ("a", "note", "b")
+    of_a_proof = book.masked(mixed, described, for_events=False)["after"].to_pylist()
+    assert of_a_proof == [["one", "t", "three"], None, ["x", None, "yy"], ["other"]]
+
+
+def test_a_chosen_key_is_plain_and_so_is_the_primary_one() -> None:
+    columns = [ColumnDescription(name, 25, -1, identity=name == "id") for name in ("id", "mail", "note")]
+    keyed = replace(describe(1, TableName("s", "t"), "d", columns), primary_key=("id",))
+    chosen = ColumnRules(NameFilter(), parse_keys("s.t:mail"))
+    book = MaskBook(Masks(parse_masks({"column.mask.with.1.chars": "s.t.*"}), chosen))
+    masked = book.masked(of_version(keyed.version, ["1", "m", "n"]), {keyed.version: keyed})
+    assert masked["after"].to_pylist() == [["1", "m", "*", "*", "*", "*"]]

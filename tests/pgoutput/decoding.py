@@ -57,6 +57,7 @@ def plan(
         captured_at=CAPTURED_AT,
         next_xid=next_xid,
         relations=relations or {},
+        types={},
         known_versions=frozenset(known),
         seen_messages=frozenset(seen),
     )

@@ -11,9 +11,9 @@ import pytest
 from tests.postgres.wire import read_stream
 from walhouse.config.filters import NameFilter, TableFilter
 from walhouse.names import TableName
-from walhouse.pgoutput.relation import RelationDescription, describe
+from walhouse.pgoutput.relation import ColumnDescription, RelationDescription, describe
 from walhouse.pgoutput.selection import kept_positions
-from walhouse.postgres.catalog import describe_tables, read_relations
+from walhouse.postgres.catalog import describe_tables, read_relations, read_types
 from walhouse.postgres.connection import connect
 from walhouse.postgres.peek import peek_blocks
 from walhouse.postgres.slot import create_slot
@@ -252,3 +252,27 @@ def test_a_table_is_described_the_same_before_it_is_published(database: Database
     database.execute("CREATE PUBLICATION p FOR TABLE t")
     assert before == replace(_one(connection), catalog_lsn=None)
     assert describe_tables(connection, []) == []
+
+
+def test_a_type_tells_of_a_column_what_the_column_itself_would(database: Database, connection: Connection) -> None:
+    database.execute(
+        "CREATE EXTENSION hstore",
+        "CREATE TYPE mood AS ENUM ('sad', 'ok')",
+        "CREATE DOMAIN price AS numeric(8, 2)",
+        "CREATE DOMAIN dear AS price CHECK (VALUE > 10)",
+        "CREATE TABLE typed (a int, b varchar(9), c mood, d mood[], e dear, f numeric(5, 1)[], g hstore, h text[])",
+        "CREATE PUBLICATION p FOR TABLE typed",
+    )
+    columns = _one(connection).columns
+    types = read_types(connection)
+    for column in columns:
+        bare = ColumnDescription(column.name, column.type_oid, column.typmod, column.identity)
+        told = replace(types[column.type_oid].told_of(bare), nullable=column.nullable, generated=column.generated)
+        # format_type needs the modifier, too: it is told where there is none
+        assert told == (column if column.typmod < 0 else replace(column, type_name=None))
+
+
+def test_types_of_rows_of_tables_are_left_out(database: Database, connection: Connection) -> None:
+    before = len(read_types(connection))
+    database.execute("CREATE TABLE one (id int)", "CREATE TYPE two AS (x int)", "CREATE TABLE three (t two, u two[])")
+    assert len(read_types(connection)) == before

@@ -15,6 +15,7 @@ from walhouse.errors import ConversionError, TypeConflictError
 from walhouse.lakehouse.tables import current_version
 from walhouse.names import TableName
 from walhouse.silver.apply import apply_messages, apply_silver, apply_transactions
+from walhouse.silver.modes import DecimalMode, TypeModes
 from walhouse.silver.settings import SilverSettings
 from walhouse.silver.table import struct_of
 from walhouse.silver.unconverted import ConversionFailures
@@ -110,13 +111,46 @@ def test_a_column_added_later_is_a_field_added_and_one_removed_stays(spark: Spar
     assert last.after.asDict() == {"Id": None, "id__2": "d", "price": None, "new, one": None}
 
 
-def test_a_column_of_another_type_is_refused_and_nothing_is_written(spark: SparkSession, lake: LakeLayout) -> None:
+def test_a_column_whose_type_is_altered_gets_a_further_field(spark: SparkSession, lake: LakeLayout) -> None:
+    name = TableName("shop", "altered")
+    first = replace(relation(name, [KEY, column("id", "text"), PRICE], primary_key=("Id",)), version=1)
+    wider = relation(name, [column("Id", "int8", nullable=False), column("id", "int4"), PRICE], primary_key=("Id",))
+    begun = Wal(first).add("c", after={"Id": "1", "id": "text", "price": "1.00"})
+    apply_silver(spark, lake, begun.epoch(spark), SETTINGS)
+    both = (
+        Wal(wider, lsn=2000)
+        .add("u", relation=first, after={"Id": "1", "price": "2.00"}, unchanged=["id"])
+        .add("u", before={"Id": "1"}, after={"Id": "5000000000", "id": "7", "price": "3.00"})
+    )
+    apply_silver(spark, lake, both.epoch(spark, first), SETTINGS)
+    rows = spark.table(str(lake.silver(name))).orderBy("commit_lsn", "op").collect()
+    assert [row.op for row in rows] == ["c", "u", "c", "d"]
+    assert [row.key.asDict() for row in rows] == [
+        {"Id": 1, "Id__3": None},
+        {"Id": 1, "Id__3": None},
+        {"Id": None, "Id__3": 5000000000},
+        {"Id": None, "Id__3": 1},
+    ]
+    placeholder = "__debezium_unavailable_value"
+    assert [row.after and (row.after["id__2"], row.after["id__4"]) for row in rows] == [
+        ("text", None),
+        (placeholder, None),
+        (None, 7),
+        None,
+    ]
+    assert [row.after and bytes(row.after["price"]) for row in rows] == [b"\x64", b"\x00\xc8", b"\x01\x2c", None]
+    assert [row.unavailable for row in rows] == [[], ["id"], [], []]
+
+
+def test_the_same_column_under_other_modes_is_refused_and_nothing_is_written(
+    spark: SparkSession, lake: LakeLayout
+) -> None:
     applied = apply_silver(spark, lake, Wal(FIRST).add("c", after={"Id": "1"}).epoch(spark), SETTINGS)
-    wider = relation(NAME, [column("Id", "int8", nullable=False)], primary_key=("Id",))
-    wal = Wal(wider, lsn=2000).add("c", after={"Id": "5000000000"})
-    with pytest.raises(TypeConflictError) as refused:
-        apply_silver(spark, lake, wal.epoch(spark), SETTINGS)
-    assert refused.value.fields["column"] == "key.Id"
+    texts = replace(SETTINGS, types=TypeModes(decimal=DecimalMode.STRING))
+    with pytest.raises(TypeConflictError, match="Set the handling modes back") as refused:
+        apply_silver(spark, lake, Wal(FIRST, lsn=2000).add("c", after={"Id": "2"}).epoch(spark), texts)
+    fields = refused.value.fields
+    assert (fields["column"], fields["found"], fields["expected"]) == ("after.price", "binary", "string")
     assert current_version(spark, lake.silver(NAME)) == applied.version
 
 

@@ -17,7 +17,7 @@ from walhouse.bronze.table import ensure_bronze
 from walhouse.errors import SlotGapError, SlotMissingError
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.decoder import DecoderPlan
-from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.catalog import read_relations, read_types
 from walhouse.postgres.heartbeat import Heartbeat
 from walhouse.postgres.identity import read_identity, require_same
 from walhouse.postgres.probe import has_frames
@@ -142,6 +142,7 @@ class Capture:
                 captured_at=time.time_ns() // 1000,
                 next_xid=current_xid(self._conn),
                 relations=catalog,
+                types=read_types(self._conn),
                 known_versions=known | {relation.version for relation in announced},
                 seen_messages=frozenset(progress.messages),
                 last=progress.last,

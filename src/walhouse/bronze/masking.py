@@ -1,7 +1,8 @@
 """Values that are hidden before they become rows of bronze.
 
-Invariant: the plain value of a masked column is in no row of bronze. Excepted are the columns of a key, as they are in
-Debezium, and types that are no texts, whose values Debezium does not touch.
+Invariant: the plain value of a masked column is in no row of bronze. Excepted are the columns of keys, which Debezium
+does not hide in keys and by which gold tells rows, and types that are no texts, whose values Debezium does not touch.
+What rows show of the masked columns stands behind the texts of all columns, in their order: of a key's, too.
 Source: Debezium 3.6, PostgreSQL connector, ``column.mask…``, ``column.truncate…``; Java Object Serialization
 Specification, for the first version of the hash.
 """
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from walhouse.config.masks import MaskRule, first_matching
+from walhouse.config.masks import MaskRule, Masks, first_matching
 from walhouse.pgoutput.row import ROW
 
 if TYPE_CHECKING:
@@ -62,51 +63,97 @@ class Masking:
 class MaskBook:
     """The maskings of each relation version, found out once."""
 
-    def __init__(self, rules: Iterable[MaskRule]) -> None:
-        self._rules = tuple(rules)
+    def __init__(self, masks: Masks) -> None:
+        self._masks = masks
         self._known: dict[int, dict[int, Masking]] = {}
 
-    def of(self, relation: RelationDescription) -> dict[int, Masking]:
+    def columns(self, relation: RelationDescription) -> tuple[str, ...]:
+        """The columns that are masked, in the order of what rows show of them."""
+        return tuple(relation.columns[position].name for position in self._of(relation))
+
+    def masked_text(self, relation: RelationDescription, column: str, text: str) -> str:
+        """What rows show of one text of a column."""
+        position = relation.position(column)
+        masking = None if position is None else self._of(relation).get(position)
+        return text if masking is None else str(masking.apply(pa.array([text]))[0])
+
+    def masked(
+        self, rows: pa.RecordBatch, relations: dict[int, RelationDescription], *, for_events: bool = True
+    ) -> pa.RecordBatch:
+        """Rows of bronze with hidden values; ``relations``: the versions that they may have.
+
+        ``for_events``: with what rows of events show, behind the texts of all columns.
+        """
+        if not self._masks.rules or not rows.num_rows:
+            return rows
+        versions = rows["relation_version"].fill_null(0).to_numpy(zero_copy_only=False)
+        for version in pc.unique(rows["relation_version"].drop_null()).to_pylist():
+            for image in ("before", "after"):
+                lists = self._hidden(rows[image], versions == version, relations[version], for_events=for_events)
+                rows = rows.set_column(ROW.get_field_index(image), ROW.field(image), lists)
+        return rows
+
+    def _hidden(
+        self, lists: pa.ListArray, of_version: np.ndarray, relation: RelationDescription, *, for_events: bool
+    ) -> pa.ListArray:
+        maskings = self._of(relation)
+        if for_events:
+            for position, masking in maskings.items():
+                lists = _appended(lists, of_version, position, masking)
+        keys = self._keys(relation)
+        for position, masking in maskings.items():
+            if relation.columns[position].name not in keys:
+                lists = _replaced(lists, of_version, position, masking)
+        return lists
+
+    def _of(self, relation: RelationDescription) -> dict[int, Masking]:
         """By position of the column."""
         if relation.version not in self._known:
             self._known[relation.version] = dict(self._find(relation))
         return self._known[relation.version]
 
+    def _keys(self, relation: RelationDescription) -> frozenset[str]:
+        """Columns that stay plain: of the primary key and of the key of events."""
+        columns = self._masks.columns
+        chosen = None if columns is None else columns.key_of(relation.name)
+        return frozenset(relation.primary_key or ()) | frozenset(relation.own_key if chosen is None else chosen)
+
     def _find(self, relation: RelationDescription) -> Iterable[tuple[int, Masking]]:
         for position, column in enumerate(relation.columns):
-            rule = first_matching(self._rules, f"{relation.name}.{column.name}")
-            if rule is not None and column.is_text and column.name not in (relation.primary_key or ()):
+            rule = first_matching(self._masks.rules, f"{relation.name}.{column.name}")
+            if rule is not None and column.is_text:
                 yield position, Masking(rule, _length(column))
-
-    def masked_text(self, relation: RelationDescription, column: str, text: str) -> str:
-        """What becomes of one text of a column."""
-        position = relation.position(column)
-        masking = None if position is None else self.of(relation).get(position)
-        return text if masking is None else str(masking.apply(pa.array([text]))[0])
-
-    def masked(self, rows: pa.RecordBatch, relations: dict[int, RelationDescription]) -> pa.RecordBatch:
-        """Rows of bronze with hidden values; ``relations``: the versions that they may have."""
-        if not self._rules or not rows.num_rows:
-            return rows
-        versions = rows["relation_version"].fill_null(0).to_numpy(zero_copy_only=False)
-        for version in pc.unique(rows["relation_version"].drop_null()).to_pylist():
-            for position, masking in self.of(relations[version]).items():
-                for image in ("before", "after"):
-                    lists = _replaced(rows[image], versions == version, position, masking)
-                    rows = rows.set_column(ROW.get_field_index(image), ROW.field(image), lists)
-        return rows
 
 
 def _replaced(lists: pa.ListArray, of_version: np.ndarray, position: int, masking: Masking) -> pa.ListArray:
     """The lists with the element at ``position`` replaced in these rows."""
+    offsets, values, _, places = _places(lists, of_version, position)
+    hidden = masking.apply(values.filter(pa.array(places)))
+    changed = pc.replace_with_mask(values, pa.array(places), hidden)
+    return pa.ListArray.from_arrays(offsets, changed, type=lists.type, mask=lists.is_null())
+
+
+def _appended(lists: pa.ListArray, of_version: np.ndarray, position: int, masking: Masking) -> pa.ListArray:
+    """The lists with one more element in these rows: the one at ``position``, as it may be seen."""
+    offsets, values, present, places = _places(lists, of_version, position)
+    hidden = masking.apply(values.filter(pa.array(places)))
+    longer = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(offsets) + present)])
+    source = np.empty(int(longer[-1]), np.int64)
+    source[np.arange(len(values)) + np.repeat(longer[:-1] - offsets[:-1], np.diff(offsets))] = np.arange(len(values))
+    source[longer[1:][present] - 1] = len(values) + np.arange(len(hidden))
+    texts = pa.concat_arrays([values, hidden]).take(pa.array(source))
+    return pa.ListArray.from_arrays(pa.array(longer, pa.int32()), texts, type=lists.type, mask=lists.is_null())
+
+
+def _places(
+    lists: pa.ListArray, of_version: np.ndarray, position: int
+) -> tuple[np.ndarray, pa.Array, np.ndarray, np.ndarray]:
+    """Offsets and values of the lists, which lists have an element at ``position``, and where these stand."""
     offsets = lists.offsets.to_numpy()
     present = of_version & lists.is_valid().to_numpy(zero_copy_only=False) & (np.diff(offsets) > position)
     places = np.zeros(int(offsets[-1]), np.bool_)
     places[offsets[:-1][present] + position] = True
-    values = lists.values.slice(0, int(offsets[-1]))
-    hidden = masking.apply(values.filter(pa.array(places)))
-    changed = pc.replace_with_mask(values, pa.array(places), hidden)
-    return pa.ListArray.from_arrays(lists.offsets, changed, type=lists.type, mask=lists.is_null())
+    return offsets, lists.values.slice(0, int(offsets[-1])), present, places
 
 
 def _length(column: ColumnDescription) -> int:

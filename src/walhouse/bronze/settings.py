@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from walhouse.config.connection import ConnectionSettings
     from walhouse.config.connector import AutocreateMode, SnapshotMode
     from walhouse.config.filters import NameFilter, TableFilter
-    from walhouse.config.masks import MaskRule
+    from walhouse.config.masks import Masks
     from walhouse.config.replica_identity import IdentityRules
 
 
@@ -38,7 +38,7 @@ class CaptureSettings:
     """At most once in so many seconds."""
     transactions: bool
     """Whether each transaction gets a row of its own."""
-    masks: tuple[MaskRule, ...]
+    masks: Masks
     """Columns whose values are hidden before they land."""
     snapshot_mode: SnapshotMode
     max_pass_bytes: int

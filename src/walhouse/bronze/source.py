@@ -18,6 +18,7 @@ from walhouse.bronze.failure import in_task
 from walhouse.bronze.masking import MaskBook
 from walhouse.bronze.rows import progress_row, relation_rows, snapshot_rows
 from walhouse.bronze.table import COLUMNS
+from walhouse.config.masks import NO_MASKS
 from walhouse.pgoutput.copy_text import texts_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan, TableSelection
 from walhouse.pgoutput.frames import frames_from_copy
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from walhouse.bronze.progress import Progress
     from walhouse.config.connection import ConnectionSettings
     from walhouse.config.filters import NameFilter
-    from walhouse.config.masks import MaskRule
+    from walhouse.config.masks import Masks
     from walhouse.lsn import Lsn
     from walhouse.pgoutput.relation import RelationDescription
 
@@ -49,7 +50,7 @@ class WalRangePlan:
     decoder: DecoderPlan
     selection: TableSelection
     messages: NameFilter
-    masks: tuple[MaskRule, ...]
+    masks: Masks
     announced: tuple[RelationDescription, ...]
     """Descriptions that the catalog has and bronze lacks: a new column shows here before any change has it."""
     progress: Progress
@@ -96,7 +97,7 @@ class SnapshotPlan:
     progress: Progress | None
     lock_holder: LockHolder | None = None
     """Who keeps the tables from being rewritten until they are read."""
-    masks: tuple[MaskRule, ...] = ()
+    masks: Masks = NO_MASKS
     expressions: tuple[str, ...] | None = None
     """SQL for each column in place of the column itself (a proof asks for a float's bits)."""
 
@@ -139,7 +140,8 @@ class SnapshotPlan:
                 at=self.at,
                 captured_at=self.captured_at,
             )
-            yield masks.masked(rows_of_chunk, {relation.version: relation})
+            # a proof compares what gold holds, which is the key itself
+            yield masks.masked(rows_of_chunk, {relation.version: relation}, for_events=self.progress is not None)
             rows += len(values)
 
 

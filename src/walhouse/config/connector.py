@@ -29,7 +29,7 @@ from walhouse.config.columns import ColumnRules, KeyEntry, parse_keys
 from walhouse.config.connection import ConnectionSettings
 from walhouse.config.filters import NameFilter, TableFilter, split_list
 from walhouse.config.java_regex import PatternError, compile_pattern
-from walhouse.config.masks import MaskRule, in_order, is_mask, parse_mask
+from walhouse.config.masks import MaskRule, Masks, in_order, is_mask, parse_mask
 from walhouse.config.replica_identity import IdentityEntry, IdentityRules, parse_identities
 from walhouse.config.schema_notes import SchemaNotes
 from walhouse.config.secrets import Secret, SecretReference, parse_secret, resolve_secret
@@ -259,6 +259,11 @@ class Connector(BaseModel):
     def column_rules(self) -> ColumnRules:
         """Which columns events show, and which are their keys."""
         return ColumnRules(self.table_filter.columns, self.message_key_columns, self.case_sensitive_filters)
+
+    @property
+    def masks(self) -> Masks:
+        """Which columns are hidden, but for keys."""
+        return Masks(self.column_masks, self.column_rules)
 
     @property
     def schema_notes(self) -> SchemaNotes:

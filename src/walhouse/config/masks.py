@@ -19,6 +19,8 @@ from walhouse.config.java_regex import PatternError, compile_pattern
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from walhouse.config.columns import ColumnRules
+
 _TRUNCATE: Final = re.compile(r"column\.truncate\.to\.(\d+)\.chars")
 _MASK: Final = re.compile(r"column\.mask\.with\.(\d+)\.chars")
 _HASH: Final = re.compile(r"column\.mask\.hash\.(v2\.)?([^.]+)\.with\.salt\.(.+)")
@@ -73,6 +75,17 @@ def is_mask(name: str) -> bool:
 def without_salt(name: str) -> str:
     """The name of a property as a message may show it."""
     return _MAY_BE_SALT.sub(lambda found: found[1] or "", name)
+
+
+@dataclass(frozen=True, slots=True)
+class Masks:
+    """All rules, and what says which columns are keys."""
+
+    rules: tuple[MaskRule, ...] = ()
+    columns: ColumnRules | None = None
+
+
+NO_MASKS: Final = Masks()
 
 
 def parse_masks(properties: Mapping[str, Any]) -> tuple[MaskRule, ...]:

@@ -67,7 +67,9 @@ def local_session(*, memory: str = "2g", quick: bool = True, settings: Mapping[s
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks run in this very environment
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = os.cpu_count() or 2
-    options = ["-XX:+UseSerialGC", "-Duser.timezone=UTC"] if quick else ["-XX:+UseParallelGC", "-Duser.timezone=UTC"]
+    # a JVM that goes on after it ran out of memory leaves Python waiting for an answer for ever
+    options = ["-XX:+ExitOnOutOfMemoryError", "-Duser.timezone=UTC"]
+    options.append("-XX:+UseSerialGC" if quick else "-XX:+UseParallelGC")
     if quick:
         # With the first tier alone the code cache has 48 MiB; Spark's generated code fills it, and is then interpreted.
         options += ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m"]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from walhouse.pgoutput.frames import Frames
     from walhouse.pgoutput.relation import RelationDescription
+    from walhouse.pgoutput.type_facts import TypeFacts
 
 __all__ = ["DecodedCounts", "Decoder", "DecoderPlan", "TableSelection"]
 
@@ -61,6 +62,8 @@ class DecoderPlan:
     """A current 64-bit xid of the server, against which the stream's 32-bit xids are widened."""
     relations: Mapping[int, RelationDescription]
     """The catalog's descriptions, by oid."""
+    types: Mapping[int, TypeFacts]
+    """The catalog's types, by oid: for columns that are no longer as they were."""
     known_versions: frozenset[int]
     """Relation versions that bronze describes already."""
     seen_messages: frozenset[int]
@@ -112,7 +115,7 @@ class Decoder:
 
     def __init__(self, plan: DecoderPlan, selection: TableSelection) -> None:
         self._plan = plan
-        self._book = RelationBook(selection, plan.relations)
+        self._book = RelationBook(selection, plan.relations, plan.types)
         self._announced = set(plan.known_versions)
         self._seen_messages = set(plan.seen_messages)
         self._open: OpenTransaction | None = None

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from walhouse.pgoutput.type_facts import TypeFacts
 
 BY_KEY: Final = frozenset("dic")
 """Replica identities under which an old tuple holds the identity's columns and no others."""
@@ -183,21 +185,28 @@ def relation_version(
     return int.from_bytes(digest[:8]) >> 1
 
 
-def with_catalog(message: RelationDescription, catalog: RelationDescription | None) -> RelationDescription:
+def with_catalog(
+    message: RelationDescription, catalog: RelationDescription | None, types: Mapping[int, TypeFacts]
+) -> RelationDescription:
     """Add the catalog's facts to a message's description, column by column, where both agree.
 
-    The catalog is that of now, the message that of the change: a column's facts count only where its name, type and
-    modifier are the same in both; the key counts only if all its columns are still there.
+    The catalog is that of now, the message that of the change: what is told of a column counts only where its name,
+    type and modifier are the same in both, else what is told of its type does (``types``, by OID). Whether it may be
+    NULL, and its default, count by name, as Debezium takes them. The key counts only if all its columns are there.
     """
     if catalog is None or catalog.oid != message.oid:
-        return message
+        return replace(message, columns=tuple(_by_type(column, types) for column in message.columns))
     known = {(column.name, column.type_oid, column.typmod): column for column in catalog.columns}
-    columns = tuple(
-        replace(known[mine], identity=column.identity)
-        if (mine := (column.name, column.type_oid, column.typmod)) in known
-        else column
-        for column in message.columns
-    )
+    by_name = {column.name: column for column in catalog.columns}
+
+    def told(column: ColumnDescription) -> ColumnDescription:
+        now = known.get((column.name, column.type_oid, column.typmod))
+        if now is not None:
+            return replace(now, identity=column.identity)
+        column, now = _by_type(column, types), by_name.get(column.name)
+        return column if now is None else replace(column, nullable=now.nullable, default=now.default)
+
+    columns = tuple(told(column) for column in message.columns)
     names = set(message.column_names)
     key = catalog.primary_key
     return replace(
@@ -209,6 +218,11 @@ def with_catalog(message: RelationDescription, catalog: RelationDescription | No
         partitioned=catalog.partitioned,
         catalog_lsn=catalog.catalog_lsn,
     )
+
+
+def _by_type(column: ColumnDescription, types: Mapping[int, TypeFacts]) -> ColumnDescription:
+    facts = types.get(column.type_oid)
+    return column if facts is None else facts.told_of(column)
 
 
 def _tuple(values: list[str] | None) -> tuple[str, ...] | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walhouse.pgoutput.messages import RelationMessage
+    from walhouse.pgoutput.type_facts import TypeFacts
     from walhouse.pgoutput.wire import Bools, Int64s
 
 
@@ -77,9 +78,12 @@ class RelationList:
 class RelationBook:
     """Relation messages as they come, and the description that holds for an oid now."""
 
-    def __init__(self, selection: TableSelection, catalog: Mapping[int, RelationDescription]) -> None:
+    def __init__(
+        self, selection: TableSelection, catalog: Mapping[int, RelationDescription], types: Mapping[int, TypeFacts]
+    ) -> None:
         self._selection = selection
         self._catalog = catalog
+        self._types = types
         self._index_of: dict[RelationMessage, int] = {}
         self._descriptions: list[RelationDescription | None] = []
         self._list = RelationList((), np.zeros(0, np.int64))
@@ -135,4 +139,4 @@ class RelationBook:
             catalog.primary_key if catalog else None,
         )
         described = describe(message.oid, message.name, message.replica_identity, message.columns, kept)
-        return with_catalog(described, catalog)
+        return with_catalog(described, catalog, self._types)

@@ -17,6 +17,7 @@ from walhouse.config.filters import TableFilter
 from walhouse.names import TableName
 from walhouse.pgoutput.relation import ColumnDescription, RelationDescription, describe
 from walhouse.pgoutput.selection import kept_positions
+from walhouse.pgoutput.type_facts import TypeFacts
 from walhouse.postgres.connection import source_errors
 from walhouse.postgres.wal import insert_lsn
 
@@ -91,6 +92,26 @@ _COLUMNS: Final = """
     ORDER BY w.attrelid, w.attnum"""
 
 
+_TYPES: Final = """
+    WITH RECURSIVE domains AS (
+        SELECT oid AS type, oid AS base, -1 AS typmod FROM pg_type WHERE typtype <> 'c'
+        UNION ALL
+        SELECT d.type, t.typbasetype, CASE WHEN d.typmod >= 0 THEN d.typmod ELSE t.typtypmod END
+        FROM domains d JOIN pg_type t ON t.oid = d.base WHERE t.typtype = 'd'
+    ), bases AS (
+        SELECT d.type, d.typmod, t.oid AS base, t.typname, t.typtype, t.typelem, t.typsubscript
+        FROM domains d JOIN pg_type t ON t.oid = d.base WHERE t.typtype NOT IN ('c', 'd')
+    )
+    SELECT w.oid::int8, format_type(w.oid, -1) AS type_name, w.typname::text AS declared_type,
+        b.typname::text AS base_type, b.typmod AS base_typmod, b.typtype::text AS kind,
+        e.typname::text AS element_type,
+        (SELECT array_agg(l.enumlabel::text ORDER BY l.enumsortorder) FROM pg_enum l
+            WHERE l.enumtypid = coalesce(e.base, b.base)) AS enum_labels
+    FROM pg_type w JOIN bases b ON b.type = w.oid
+    LEFT JOIN bases e ON e.type = b.typelem AND b.typsubscript = 'array_subscript_handler'::regproc
+    WHERE b.typsubscript <> 'array_subscript_handler'::regproc OR e.type IS NOT NULL"""
+
+
 def read_relations(
     connection: Connection, publication: str, selection: TableSelection
 ) -> dict[int, RelationDescription]:
@@ -103,6 +124,13 @@ def read_relations(
         lsn = int(insert_lsn(connection))
         found = _read(connection, _RELATIONS, publication, selection)
     return {oid: replace(relation, catalog_lsn=lsn) for oid, relation in found.items()}
+
+
+def read_types(connection: Connection) -> dict[int, TypeFacts]:
+    """All types that a column can have and keep without its table, by OID: no composite ones."""
+    with source_errors(), connection.cursor(row_factory=dict_row) as cursor:
+        rows = cursor.execute(_TYPES.encode()).fetchall()
+    return {row.pop("oid"): TypeFacts(**{**row, "enum_labels": _labels(row["enum_labels"])}) for row in rows}
 
 
 def describe_tables(connection: Connection, tables: Sequence[TableName]) -> list[RelationDescription]:
@@ -182,12 +210,15 @@ def identity_columns(replica_identity: str, indexes: Sequence[Mapping[str, Any]]
 
 
 def _column(row: Mapping[str, Any], *, identity: bool) -> ColumnDescription:
-    labels = row["enum_labels"]
     return ColumnDescription(
         identity=identity,
-        enum_labels=None if labels is None else tuple(labels),
+        enum_labels=_labels(row["enum_labels"]),
         **{name: value for name, value in row.items() if name not in {"relation", "enum_labels"}},
     )
+
+
+def _labels(labels: list[str] | None) -> tuple[str, ...] | None:
+    return None if labels is None else tuple(labels)
 
 
 def _by_relation(rows: Sequence[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:

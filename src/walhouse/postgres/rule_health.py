@@ -154,40 +154,30 @@ def _mask(
             f"Only texts can be hidden, and {_some(no_texts)} will land as they are.",
             "Take these columns out of the rule; if they must not land, name them in column.exclude.list.",
         )
-    if plain := [_name(*each) for each in hit if each[1].is_text and _in_primary_key(*each)]:
+    if plain := [_name(*each) for each in hit if each[1].is_text and _in_key(rules, *each)]:
         yield warning(
             subject,
-            f"Primary keys are never hidden: {_some(plain)} will land as they are. Debezium hides them in rows.",
+            f"Keys are not hidden: {_some(plain)} will land as they are, beside what rows of events show of them.",
             "Take these columns out of the rule; if they must not land, leave out the table.",
         )
-    texts = [each for each in hit if each[1].is_text and not _in_primary_key(*each)]
+    texts = [each for each in hit if each[1].is_text and not _in_key(rules, *each)]
     if merged := [_name(*each) for each in texts if rule.kind != "hash" and _identifies_rows(*each)]:
         yield error(
             subject,
             f"Gold tells rows by {_some(merged)}, and would take those for one that look equal then.",
             "Hash these columns instead, or give the table a primary key or REPLICA IDENTITY FULL.",
         )
-    keys = [_name(*each) for each in texts if each[1].name in _event_key(rules, each[0])]
-    if keys := [name for name in keys if name not in merged]:
-        yield warning(
-            subject,
-            f"{_some(keys)} will be hidden in the keys of events, too; Debezium hides no keys.",
-            "Take these columns out of the rule, or choose another key by message.key.columns.",
-        )
 
 
-def _in_primary_key(relation: RelationDescription, column: ColumnDescription) -> bool:
-    return column.name in (relation.primary_key or ())
+def _in_key(rules: ColumnHandling, relation: RelationDescription, column: ColumnDescription) -> bool:
+    """Whether the column is part of the primary key or of the key of events."""
+    chosen = rules.columns.key_of(relation.name)
+    return column.name in {*(relation.primary_key or ()), *(relation.own_key if chosen is None else chosen)}
 
 
 def _identifies_rows(relation: RelationDescription, column: ColumnDescription) -> bool:
     """Whether gold tells rows by the column; with identity FULL it compares whole rows."""
     return relation.replica_identity != "f" and column.identity
-
-
-def _event_key(rules: ColumnHandling, relation: RelationDescription) -> Sequence[str]:
-    chosen = rules.columns.key_of(relation.name)
-    return relation.own_key if chosen is None else chosen
 
 
 # Names ---------------------------------------------------------------------------------------------------------------

@@ -1,25 +1,45 @@
 """The columns of one source table as silver sees them: name on the source, field in the structs, type.
 
-Invariant: a field, once given to a column, stays that column's: the comment of the field says whose it is.
+Invariant: a field, once given to a column and a form of its values, stays theirs: the comment of the field says whose
+it is. A column whose type is altered so that its values take another form gets a further field.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walhouse.changes.columns import latest_columns
-from walhouse.silver.defaults import default_value
-from walhouse.silver.types import describe, silver_type
+from walhouse.silver.settings import NO_MASKS
+from walhouse.silver.types.defaults import default_value
+from walhouse.silver.types.registry import describe, silver_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
     from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
     from walhouse.silver.modes import TypeModes
-    from walhouse.silver.silver_type import SilverType
+    from walhouse.silver.settings import TextMasks
+    from walhouse.silver.types.silver_type import SilverType
+
+
+class Form(NamedTuple):
+    """What values of a field look like: two types of one form can share a field."""
+
+    spark: str
+    semantic: str | None
+    scale: str | None
+
+    @classmethod
+    def of(cls, spark: DataType, semantic: str | None, parameters: Mapping[str, str]) -> Form:
+        """The form of a type; of its parameters, only a number's scale changes what a value means."""
+        return cls(spark.simpleString(), semantic, parameters.get("scale"))
+
+
+Fields = dict[tuple[str, Form], str]
+"""The field of each column and form."""
 
 
 class SilverColumn(NamedTuple):
@@ -33,6 +53,13 @@ class SilverColumn(NamedTuple):
     """Where its texts are, see ``walhouse.silver.texts``."""
     changes_only: bool = False
     """Whether a new row can lack it just because it did not change, whatever its type."""
+    hidden: bool = False
+    """Whether rows show another text than the key does."""
+
+    @property
+    def form(self) -> Form:
+        """What its values look like."""
+        return _form(self.type)
 
     @property
     def required(self) -> bool:
@@ -65,48 +92,97 @@ class SilverColumn(NamedTuple):
         return f"after_{self.slot}"
 
     @property
+    def shown_before(self) -> str:
+        """Column of the old tuple's text as rows show it."""
+        return f"shown_before_{self.slot}" if self.hidden else self.before
+
+    @property
+    def shown_after(self) -> str:
+        """Column of the new row's text as rows show it."""
+        return f"shown_after_{self.slot}" if self.hidden else self.after
+
+    @property
     def comment(self) -> str:
         """What the field's comment says."""
         return describe(self.column, self.type)
 
 
 def silver_columns(
-    relations: Sequence[RelationDescription], modes: TypeModes, fields: Mapping[str, str] | None = None
+    relations: Sequence[RelationDescription],
+    modes: TypeModes,
+    fields: Fields | None = None,
+    masks: TextMasks = NO_MASKS,
 ) -> tuple[SilverColumn, ...]:
-    """All columns of these versions that events have. ``fields``: the fields that columns have already."""
+    """All columns of these versions that events have. ``relations``: alike, see ``alike``. ``fields``: those in use."""
     found = {name: (column, silver_type(column, modes)) for name, column in latest_columns(relations).items()}
     shown = {name: (column, kind) for name, (column, kind) in found.items() if kind is not None}
-    names = name_fields(shown, fields or {})
+    names = name_fields(((name, _form(kind)) for name, (_, kind) in shown.items()), fields or {})
     changes_only = any(relation.sends_changed_columns for relation in relations)
+    hidden = {name for relation in relations for name in masks.columns(relation)}
     return tuple(
-        SilverColumn(name, names[name], column, kind, slot, changes_only)
+        SilverColumn(name, names[name, _form(kind)], column, kind, slot, changes_only, name in hidden)
         for slot, (name, (column, kind)) in enumerate(shown.items())
     )
 
 
-def name_fields(columns: Iterable[str], given: Mapping[str, str]) -> dict[str, str]:
-    """The field of each column: its own name, or ``name__2`` where one that differs only in case has it already."""
+def alike(relations: Sequence[RelationDescription], modes: TypeModes) -> list[tuple[RelationDescription, ...]]:
+    """The versions in groups within which a column has one form. One group, unless a column's type was altered."""
+    groups: list[tuple[dict[str, Form | None], list[RelationDescription]]] = []
+    for relation in relations:
+        forms = {column.name: _form_of(column, modes) for column in relation.columns}
+        for known, versions in groups:
+            if all(known.get(name, form) == form for name, form in forms.items()):
+                known.update(forms)
+                versions.append(relation)
+                break
+        else:
+            groups.append((forms, [relation]))
+    return [tuple(versions) for _, versions in groups]
+
+
+def name_fields(columns: Iterable[tuple[str, Form]], given: Fields) -> Fields:
+    """The field of each column and form: the column's name, or ``name__2`` where that is taken, whatever its case."""
     names = dict(given)
     taken = {field.lower() for field in given.values()}
-    for column in columns:
-        if column in names:
+    for column, form in columns:
+        if (column, form) in names:
             continue
         field, number = column, 1
         while field.lower() in taken:
             number += 1
             field = f"{column}__{number}"
-        names[column] = field
+        names[column, form] = field
         taken.add(field.lower())
     return names
 
 
-def fields_of(image: StructType) -> dict[str, str]:
-    """Which field of an existing image belongs to which column of the source."""
-    return {_column_of(field): field.name for field in image.fields}
+def fields_of(image: StructType) -> Fields:
+    """Which field of an existing image belongs to which column of the source, in which form."""
+    found: Fields = {}
+    for field in image.fields:
+        facts = described(field)
+        form = Form.of(field.dataType, facts.get("name"), facts.get("parameters", {}))
+        found[facts.get("column", field.name), form] = field.name
+    return found
 
 
-def _column_of(field: StructField) -> str:
+def fields_of_version(image: StructType, relation: RelationDescription, modes: TypeModes) -> dict[str, StructField]:
+    """The field of an existing image for each of a version's columns that has one."""
+    fields = fields_of(image)
+    forms = ((column.name, _form_of(column, modes)) for column in relation.columns)
+    return {name: image[fields[name, form]] for name, form in forms if form is not None and (name, form) in fields}
+
+
+def described(field: StructField) -> dict[str, Any]:
+    """What ``SilverColumn.comment`` said of the field's first column."""
     comment = (field.metadata or {}).get("comment")
-    if comment is None or not comment.startswith("{"):
-        return field.name
-    return str(json.loads(comment).get("column", field.name))
+    return json.loads(comment) if comment is not None and comment.startswith("{") else {}
+
+
+def _form_of(column: ColumnDescription, modes: TypeModes) -> Form | None:
+    kind = silver_type(column, modes)
+    return None if kind is None else _form(kind)
+
+
+def _form(kind: SilverType) -> Form:
+    return Form.of(kind.spark, kind.semantic, kind.parameters)

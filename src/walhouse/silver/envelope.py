@@ -7,22 +7,25 @@ Source: Debezium documentation, PostgreSQL connector, "Data change events".
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from walhouse.names import string_literal
 from walhouse.pgoutput.row import Op
-from walhouse.silver.columns import fields_of, silver_columns
+from walhouse.silver.columns import alike, fields_of, silver_columns
 from walhouse.silver.images import NO_NAMES, Images, null
 from walhouse.silver.keys import NEW_KEY, OLD_KEY, key_changed
 from walhouse.silver.source import CAPTURE_TIMES, source
 from walhouse.silver.table import HEADERS, TRANSACTION, struct_of
-from walhouse.silver.texts import with_texts
+from walhouse.silver.texts import of_versions, with_texts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
     from walhouse.changes.epoch import TableEpoch
+    from walhouse.pgoutput.relation import RelationDescription
     from walhouse.silver.settings import SilverSettings
 
 _IS_DELETE = f"event = '{Op.DELETE.value}'"
@@ -33,11 +36,25 @@ def envelope(epoch: TableEpoch, target: StructType, settings: SilverSettings) ->
 
     A superseded snapshot row gives no event.
     """
+    groups = alike(epoch.relations, settings.types)
+    if len(groups) == 1:
+        return _of_alike(epoch, target, settings)
+    parts = [_of_alike(_part(epoch, versions), target, settings) for versions in groups]
+    return reduce(lambda one, other: one.unionAll(other), parts)
+
+
+def _part(epoch: TableEpoch, versions: tuple[RelationDescription, ...]) -> TableEpoch:
+    """The epoch's changes of these versions."""
+    return replace(epoch, relations=versions, changes=epoch.changes.where(of_versions(versions)))
+
+
+def _of_alike(epoch: TableEpoch, target: StructType, settings: SilverSettings) -> DataFrame:
+    """The events of relation versions within which each column has one form."""
     relations = epoch.relations
-    columns = silver_columns(relations, settings.types, fields_of(struct_of(target, "after")))
+    columns = silver_columns(relations, settings.types, fields_of(struct_of(target, "after")), settings.masks)
     images = Images(relations, columns, settings)
     before, after, key = (struct_of(target, name) for name in ("before", "after", "key"))
-    texts = with_texts(epoch.changes.where("NOT superseded"), columns, relations)
+    texts = with_texts(epoch.changes.where("NOT superseded"), columns, relations, settings.masks)
     # two projections, so that the second looks at the first one's values and does not compute them again
     moved = key_changed(relations, columns) if epoch.facts.updates_with_old else "false"
     built = _events(texts, moved).selectExpr(

@@ -139,7 +139,7 @@ class Images:
         return f"coalesce({value}, {column.made_up})" if column.required else value
 
     def _before_value(self, column: SilverColumn) -> str:
-        value = column.type.convert(column.before) if self._has_before(column) else null(column.type.spark)
+        value = column.type.convert(column.shown_before) if self._has_before(column) else null(column.type.spark)
         lacking = [r for r in self._relations if column.name in set(r.column_names) - set(r.identity_columns)]
         if not column.required or not lacking:
             return value
@@ -147,11 +147,16 @@ class Images:
         return f"CASE WHEN {not_sent} THEN {column.made_up} ELSE {value} END"
 
     def _has_before(self, column: SilverColumn) -> bool:
-        """Whether any old tuple can hold the column: it is part of the identity, or whole old rows are sent."""
-        return any(r.replica_identity not in _KEY_ONLY or column.name in r.identity_columns for r in self._relations)
+        """Whether any old tuple can hold the column: it is part of the identity, or whole old rows are sent.
+
+        A mask shows where there is no value, too.
+        """
+        return column.hidden or any(
+            r.replica_identity not in _KEY_ONLY or column.name in r.identity_columns for r in self._relations
+        )
 
     def _after_value(self, column: SilverColumn) -> str:
-        value = column.type.convert(column.after)
+        value = column.type.convert(column.shown_after)
         if not column.toastable or column.type.unavailable is None:
             return value
         return f"CASE WHEN {is_lost(column)} THEN {self._placeholder(column)} ELSE {value} END"

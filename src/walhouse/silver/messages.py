@@ -12,11 +12,11 @@ from pyspark.sql.types import BinaryType, BooleanType, StringType, StructField, 
 
 from walhouse.lakehouse.tables import create_table
 from walhouse.names import TableName
-from walhouse.silver.binary import in_mode
 from walhouse.silver.images import null
 from walhouse.silver.modes import BinaryMode
 from walhouse.silver.source import CAPTURE_TIMES, SOURCE, source
 from walhouse.silver.table import HEADERS, PROPERTIES, TRANSACTION, envelope_tail
+from walhouse.silver.types.binary import in_mode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

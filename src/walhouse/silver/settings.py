@@ -53,6 +53,10 @@ ALL_COLUMNS: Final = AllColumns()
 class TextMasks(Protocol):
     """How the texts of columns were hidden before they landed."""
 
+    def columns(self, relation: RelationDescription) -> tuple[str, ...]:
+        """The masked columns: what rows show of them stands behind the texts of all columns, in this order."""
+        ...
+
     def masked_text(self, relation: RelationDescription, column: str, text: str) -> str:
         """A text of the column as it would have landed."""
         ...
@@ -60,6 +64,11 @@ class TextMasks(Protocol):
 
 class NoMasks:
     """Nothing is hidden."""
+
+    def columns(self, relation: RelationDescription) -> tuple[str, ...]:
+        """None."""
+        del relation
+        return ()
 
     def masked_text(self, relation: RelationDescription, column: str, text: str) -> str:
         """The text itself."""

@@ -1,6 +1,7 @@
 """The silver table of a source table: its columns, its creation, and new columns for it.
 
-Invariant: a field is only ever added. A column that becomes another type on the source is an error here, never a cast.
+Invariant: a field is only ever added, never changed. A column that becomes another type on the source gets a further
+field; the same column under other modes is an error.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType
 from walhouse.errors import TypeConflictError
 from walhouse.lakehouse.tables import MERGE_PROPERTIES, create_table, sql_type, table_exists
 from walhouse.names import quote, string_literal
-from walhouse.silver.columns import fields_of, silver_columns
+from walhouse.silver.columns import Fields, SilverColumn, alike, described, fields_of, silver_columns
 from walhouse.silver.keys import key_names
 from walhouse.silver.modes import DEFAULTS, TypeModes
 from walhouse.silver.source import SOURCE
+from walhouse.silver.types.registry import source_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,13 +46,23 @@ _IMAGES: Final = ("key", "before", "after")
 
 
 def silver_schema(
-    relations: Sequence[RelationDescription], modes: TypeModes = DEFAULTS, fields: dict[str, str] | None = None
+    relations: Sequence[RelationDescription], modes: TypeModes = DEFAULTS, fields: Fields | None = None
 ) -> StructType:
     """The columns of the silver table that these relation versions need."""
-    columns = silver_columns(relations, modes, fields)
-    image = [StructField(column.field, column.type.spark, metadata={"comment": column.comment}) for column in columns]
-    by_name = dict(zip((column.name for column in columns), image, strict=True))
-    key = [by_name[name] for name in key_names(relations) if name in by_name]
+    names = dict(fields or {})
+    row_fields: dict[str, StructField] = {}
+    key_fields: dict[str, list[str]] = {}
+    for versions in alike(relations, modes):
+        keys = set(key_names(versions))
+        for column in silver_columns(versions, modes, names):
+            names[column.name, column.form] = column.field
+            row_fields[column.field] = StructField(
+                column.field, column.type.spark, metadata={"comment": column.comment}
+            )
+            if column.name in keys:
+                key_fields.setdefault(column.name, []).append(column.field)
+    image = list(row_fields.values())
+    key = [row_fields[field] for name in key_names(relations) for field in dict.fromkeys(key_fields.get(name, []))]
     row = StructType(image) if image else NO_FIELDS
     return StructType(
         [
@@ -109,12 +121,14 @@ def ensure_table(
         create_table(spark, layout, target, silver_schema(relations, modes), comment=comment, properties=properties)
         return spark.table(str(target)).schema
     present = spark.table(str(target)).schema
-    wanted = silver_schema(relations, modes, fields_of(struct_of(present, "after")))
+    after = struct_of(present, "after")
+    _require_same_modes(target, after, relations, modes)
+    wanted = silver_schema(relations, modes, fields_of(after))
     missing = [
         (image, field)
         for image in _IMAGES
         for field in struct_of(wanted, image).fields
-        if _is_missing(target, image, struct_of(present, image), field)
+        if field.name not in struct_of(present, image).fieldNames()
     ]
     if not missing:
         return present
@@ -134,20 +148,32 @@ def struct_of(schema: StructType, column: str) -> StructType:
     return cast("StructType", schema[column].dataType)
 
 
-def _is_missing(target: LakeTable, image: str, present: StructType, field: StructField) -> bool:
-    if field.name not in present.fieldNames():
-        return True
-    found, expected = present[field.name].dataType.simpleString(), field.dataType.simpleString()
-    if found != expected:
-        raise TypeConflictError(
-            f"The field {image}.{field.name} of {target} is {found}, but the source's column is now {expected}.",
-            todo="Rebuild the silver table from bronze: events of both types cannot stand in one field.",
-            table=str(target),
-            column=f"{image}.{field.name}",
-            expected=expected,
-            found=found,
-        )
-    return False
+def _require_same_modes(
+    target: LakeTable, after: StructType, relations: Sequence[RelationDescription], modes: TypeModes
+) -> None:
+    """A field whose column has the type that it had must still be the column's field."""
+    fields = fields_of(after)
+    for versions in alike(relations, modes):
+        for column in silver_columns(versions, modes, fields):
+            for field in after.fields:
+                facts = described(field)
+                same = (facts.get("column"), facts.get("source")) == (column.name, source_type(column.column))
+                if same and (column.name, column.form) not in fields:
+                    raise _conflict(target, field, column)
+
+
+def _conflict(target: LakeTable, field: StructField, column: SilverColumn) -> TypeConflictError:
+    found, expected = field.dataType.simpleString(), column.type.spark.simpleString()
+    was, is_now = described(field).get("name", "no semantic type"), column.type.semantic or "no semantic type"
+    return TypeConflictError(
+        f"The field after.{field.name} of {target} is {found} ({was}), but today's modes make {expected} ({is_now})"
+        f" of {source_type(column.column)}.",
+        todo="Set the handling modes back, or rebuild the silver table from bronze.",
+        table=str(target),
+        column=f"after.{field.name}",
+        expected=expected,
+        found=found,
+    )
 
 
 def _column(name: str, kind: DataType, comment: str) -> StructField:

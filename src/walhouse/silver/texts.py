@@ -12,30 +12,60 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 
 from walhouse.changes.columns import image_text
 from walhouse.names import string_literal
+from walhouse.silver.settings import NO_MASKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
+    from walhouse.changes.columns import Image
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.silver.columns import SilverColumn
+    from walhouse.silver.settings import TextMasks
 
 
 def with_texts(
-    changes: DataFrame, columns: Sequence[SilverColumn], relations: Sequence[RelationDescription]
+    changes: DataFrame,
+    columns: Sequence[SilverColumn],
+    relations: Sequence[RelationDescription],
+    masks: TextMasks = NO_MASKS,
 ) -> DataFrame:
-    """Add ``before_N`` and ``after_N``: an unchanged TOASTed value is taken from the old tuple if that has it."""
+    """Add ``before_N`` and ``after_N``: an unchanged TOASTed value is taken from the old tuple if that has it.
+
+    Where rows show another text than the key, that is in ``shown_before_N`` and ``shown_after_N``.
+    """
     sent = []
     for column in columns:
         sent.append(image_text("before", column.name, relations).alias(column.before))
         sent.append(image_text("after", column.name, relations).alias(column.sent))
     found = [
-        F.expr(f"coalesce({column.sent}, {_carried(column)}) AS {column.after}")
+        F.expr(f"coalesce({column.sent}, {_carried(column, column.before)}) AS {column.after}")
         for column in columns
         if column.toastable
     ]
-    return changes.select("*", *sent).select("*", *found)
+    hidden = [column for column in columns if column.hidden]
+    shown = []
+    for column in hidden:
+        shown.append(_hidden_text("before", column.name, relations, masks).alias(column.shown_before))
+        shown.append(_hidden_text("after", column.name, relations, masks).alias(f"shown_{column.sent}"))
+    carried = [
+        F.expr(f"coalesce(shown_{column.sent}, {_carried(column, column.shown_before)}) AS {column.shown_after}")
+        for column in hidden
+        if column.toastable
+    ]
+    return changes.select("*", *sent, *shown).select("*", *found, *carried)
+
+
+def _hidden_text(image: Image, column: str, relations: Sequence[RelationDescription], masks: TextMasks) -> Column:
+    """What rows show of a masked column. Rows of bronze from before it was masked have the one text alone."""
+    value = image_text(image, column, relations)
+    for relation in relations:
+        names = masks.columns(relation)
+        if column in names:
+            hidden = F.get(F.col(image), F.lit(len(relation.columns) + names.index(column)))
+            value = F.when(F.expr(of_versions([relation])) & hidden.isNotNull(), hidden).otherwise(value)
+    return value
 
 
 def is_unchanged(column: SilverColumn) -> str:
@@ -53,5 +83,5 @@ def of_versions(relations: Sequence[RelationDescription]) -> str:
     return f"relation_version IN ({', '.join(str(relation.version) + 'L' for relation in relations)})"
 
 
-def _carried(column: SilverColumn) -> str:
-    return f"CASE WHEN {is_unchanged(column)} THEN {column.before} END"
+def _carried(column: SilverColumn, before: str) -> str:
+    return f"CASE WHEN {is_unchanged(column)} THEN {before} END"

@@ -1,0 +1,149 @@
+"""Which Debezium type a PostgreSQL type becomes, and how: the one registry of conversions.
+
+Invariant: a conversion takes only the texts that its rule names. Any other text becomes NULL here and is kept as text
+in ``unconverted``; that a cast succeeds is no proof that the value is right.
+Source: Debezium documentation, PostgreSQL connector, "Data type mappings".
+
+To add a type: write its rule in the module of its family, and name it in ``RULES``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from walhouse.silver.modes import DEFAULTS
+from walhouse.silver.types import binary, bits, decimals, geometry, hstore, intervals, scalars, temporal, vectors
+from walhouse.silver.types.arrays import WITHOUT_SCHEMA, array, is_array
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.silver.modes import TypeModes
+    from walhouse.silver.types.silver_type import Rule, SilverType
+
+RULES: Final[Mapping[str, Rule]] = {
+    "bool": scalars.boolean,
+    "int2": scalars.int16,
+    "int4": scalars.int32,
+    "int8": scalars.int64,
+    "oid": scalars.int64,
+    "float4": scalars.float32,
+    "float8": scalars.float64,
+    "numeric": decimals.numeric,
+    "money": decimals.money,
+    "text": scalars.string,
+    "varchar": scalars.string,
+    "bpchar": scalars.string,
+    "char": scalars.short_string,
+    "name": scalars.name,
+    "citext": scalars.string,
+    "isbn": scalars.short_string,
+    "uuid": scalars.uuid,
+    "json": scalars.json,
+    "jsonb": scalars.json,
+    "xml": scalars.xml,
+    "bytea": binary.bytea,
+    "bit": bits.bit,
+    "varbit": bits.varbit,
+    "date": temporal.date,
+    "time": temporal.time,
+    "timetz": temporal.zoned_time,
+    "timestamp": temporal.timestamp,
+    "timestamptz": temporal.zoned_timestamp,
+    "interval": intervals.interval,
+    "inet": scalars.string,
+    "cidr": scalars.string,
+    "macaddr": scalars.short_string,
+    "macaddr8": scalars.short_string,
+    "int4range": scalars.string,
+    "int8range": scalars.string,
+    "numrange": scalars.string,
+    "tsrange": scalars.string,
+    "tstzrange": scalars.string,
+    "daterange": scalars.string,
+    "ltree": scalars.ltree,
+    "tsvector": scalars.tsvector,
+    "hstore": hstore.hstore,
+    "point": geometry.point,
+    "geometry": geometry.geometry,
+    "geography": geometry.geography,
+    "vector": vectors.vector,
+    "halfvec": vectors.halfvec,
+    "sparsevec": vectors.sparsevec,
+}
+"""Rules by ``pg_type.typname`` after domains are resolved; a new type or mode begins here.
+
+Enums have a rule by kind, arrays take their element's. Whatever else there is Debezium does not know: it leaves the
+column out, or shows the bytes of its text (``include.unknown.datatypes``).
+"""
+
+ELEMENT_RULES: Final[Mapping[str, Rule]] = {"time": temporal.time_element, "timetz": temporal.zoned_time_element}
+"""Where an array's elements differ from a column of their type."""
+
+UNKNOWN: Final[Mapping[str, Rule]] = dict.fromkeys(
+    ("box", "circle", "line", "lseg", "path", "polygon"), geometry.unknown_shape
+)
+"""Types that Debezium does not know and that the JDBC driver prints in its own way."""
+
+_BUILT_IN: Final[Mapping[int, str]] = {
+    16: "bool", 17: "bytea", 18: "char", 19: "name", 20: "int8", 21: "int2", 23: "int4", 25: "text", 26: "oid",
+    114: "json", 700: "float4", 701: "float8", 1042: "bpchar", 1043: "varchar", 1082: "date", 1083: "time",
+    1114: "timestamp", 1184: "timestamptz", 1700: "numeric", 2950: "uuid", 3802: "jsonb",
+}  # fmt: skip
+"""Types whose OID is the same on every server, for a column that the catalog no longer knew when it was read."""
+
+
+def silver_type(column: ColumnDescription, modes: TypeModes = DEFAULTS) -> SilverType | None:
+    """The type that a column has in silver; None if Debezium leaves the column out."""
+    if is_array(column) and (rule := _element_rule(column)):
+        if column.element_type in WITHOUT_SCHEMA:
+            return None
+        return array(column, modes, rule, required=column.enum_labels is not None)
+    rule = None if column.element_type else _rule(base_type(column), is_enum=column.kind == "e")
+    if rule is not None:
+        return rule(column, modes)
+    if not modes.unknown:
+        return None
+    if column.element_type is not None:
+        shape = UNKNOWN.get(column.element_type) if is_array(column) else None
+        return array(replace(column, enum_labels=None), modes, shape or binary.text_as_bytes, required=True)
+    return UNKNOWN.get(base_type(column) or "", binary.text_as_bytes)(column, modes)
+
+
+def _element_rule(column: ColumnDescription) -> Rule | None:
+    name = str(column.element_type)
+    return ELEMENT_RULES.get(name) or _rule(name, is_enum=column.enum_labels is not None)
+
+
+def _rule(name: str | None, *, is_enum: bool) -> Rule | None:
+    return scalars.enum if is_enum else RULES.get(name or "")
+
+
+def base_type(column: ColumnDescription) -> str | None:
+    """``typname`` of the column's base type, by the catalog, else by the OID in the Relation message."""
+    return column.base_type or _BUILT_IN.get(column.type_oid)
+
+
+def source_type(column: ColumnDescription) -> str | None:
+    """The column's type on the source. A modifier that only the message told stands as the number that it is."""
+    if column.type_name is not None or column.typmod < 0:
+        return column.type_name or base_type(column)
+    return f"{base_type(column)} (modifier {column.typmod})"
+
+
+def describe(column: ColumnDescription, kind: SilverType) -> str:
+    """The comment of a field: what Debezium's schema says of it, as JSON, and the column that it comes from."""
+    facts = {
+        "type": kind.literal,
+        "name": kind.semantic,
+        "version": kind.version,
+        "optional": column.nullable is not False,
+        "parameters": dict(kind.parameters) or None,
+        "column": column.name,
+        "source": source_type(column),
+        "note": kind.note,
+    }
+    return json.dumps({name: fact for name, fact in facts.items() if fact is not None}, ensure_ascii=False)

@@ -1,0 +1,159 @@
+"""Rules for types that have one form whatever the mode: booleans, numbers, text, enums.
+
+Source: Debezium documentation, PostgreSQL connector, "Basic types".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+)
+
+from walhouse.names import string_literal
+from walhouse.silver.types.silver_type import SilverType, when_like
+
+if TYPE_CHECKING:
+    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.silver.modes import TypeModes
+
+_INTEGER = "-?[0-9]+"
+_FLOAT = r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?|NaN|-?Infinity"
+
+
+def boolean(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """Printed as t or f by the type's output function."""
+    return SilverType(
+        BooleanType(),
+        "boolean",
+        lambda text: f"CASE {text} WHEN 't' THEN true WHEN 'f' THEN false END",
+        "false",
+        toastable=False,
+    )
+
+
+def int16(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """smallint, smallserial."""
+    return _integer(ShortType(), "int16")
+
+
+def int32(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """integer, serial."""
+    return _integer(IntegerType(), "int32")
+
+
+def int64(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """bigint, bigserial, oid."""
+    return _integer(LongType(), "int64")
+
+
+def _integer(kind: DataType, literal: str) -> SilverType:
+    name = kind.simpleString()
+    return SilverType(
+        kind,
+        literal,
+        lambda text: when_like(text, _INTEGER, f"try_cast({text} AS {name})"),
+        f"CAST(0 AS {name})",
+        toastable=False,
+    )
+
+
+def float32(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """real."""
+    return _float(FloatType(), "float")
+
+
+def float64(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """double precision."""
+    return _float(DoubleType(), "double")
+
+
+def _float(kind: DataType, literal: str) -> SilverType:
+    name = kind.simpleString()
+
+    def convert(text: str) -> str:
+        # a number too large for the type becomes infinite in a cast, and NULL by this
+        value = f"try_cast({text} AS {name})"
+        finite = f"abs({value}) <> {name}('Infinity') OR endswith({text}, 'Infinity')"
+        return when_like(text, _FLOAT, f"CASE WHEN {finite} THEN {value} END")
+
+    return SilverType(kind, literal, convert, f"CAST(0 AS {name})", toastable=False)
+
+
+def string(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """text, varchar, char(n) with its blanks, citext."""
+    return _text()
+
+
+def short_string(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """The type "char" and others that are never stored out of line."""
+    return _text(toastable=False)
+
+
+def name(column: ColumnDescription, modes: TypeModes) -> SilverType:
+    """The text with ``include.unknown.datatypes``; else Debezium's field is there, but none of its values."""
+    if modes.unknown:
+        return _text(toastable=False)
+    absent = "CAST(NULL AS string)" if column.nullable is not False else "''"
+    return SilverType(
+        StringType(), "string", lambda text: f"CASE WHEN {text} IS NOT NULL THEN {absent} END", "''", toastable=False
+    )
+
+
+def uuid(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """The text as PostgreSQL prints it."""
+    return _text("io.debezium.data.Uuid", toastable=False)
+
+
+def json(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """json and jsonb: the text as PostgreSQL prints it."""
+    return _text("io.debezium.data.Json")
+
+
+def xml(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """The text."""
+    return _text("io.debezium.data.Xml")
+
+
+def ltree(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """The path's text."""
+    return _text("io.debezium.data.Ltree")
+
+
+def tsvector(_: ColumnDescription, __: TypeModes) -> SilverType:
+    """The lexemes as PostgreSQL prints them."""
+    return _text("io.debezium.data.Tsvector")
+
+
+def enum(column: ColumnDescription, _: TypeModes) -> SilverType:
+    """The label; the field's parameter lists all labels in their order."""
+    labels = {} if column.enum_labels is None else {"allowed": ",".join(column.enum_labels)}
+    return _text("io.debezium.data.Enum", parameters=labels, toastable=False)
+
+
+def _text(
+    semantic: str | None = None,
+    *,
+    parameters: dict[str, str] | None = None,
+    toastable: bool = True,
+) -> SilverType:
+    return SilverType(
+        StringType(),
+        "string",
+        lambda text: text,
+        "''",
+        semantic=semantic,
+        version=1 if semantic else None,
+        parameters=parameters or {},
+        unavailable=lambda settings: string_literal(settings.placeholder_text),
+        toastable=toastable,
+        total=True,
+    )

@@ -1,0 +1,44 @@
+"""A relation's description: what the message says, and what of the catalog's facts holds for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.silver.bronze_rows import column, relation
+from walhouse.names import TableName
+from walhouse.pgoutput.relation import ColumnDescription, with_catalog
+from walhouse.pgoutput.type_facts import TypeFacts
+
+NAME = TableName("s", "t")
+
+
+def message(*columns: tuple[str, int]) -> tuple[ColumnDescription, ...]:
+    """Columns as a Relation message describes them: name and type's OID."""
+    return tuple(ColumnDescription(name, oid, -1, identity=False) for name, oid in columns)
+
+
+def test_the_catalogs_facts_of_a_type_count_where_the_type_is_the_same() -> None:
+    catalog = replace(
+        relation(NAME, [replace(column("a", "int4"), type_oid=23), replace(column("b", "int8"), type_oid=20)]), oid=7
+    )
+    described = with_catalog(replace(catalog, columns=message(("a", 23), ("b", 23), ("c", 25))), catalog, {})
+    assert [each.base_type for each in described.columns] == ["int4", None, None]
+
+
+def test_whether_a_column_may_be_null_and_its_default_count_by_name_as_debezium_takes_them() -> None:
+    altered = column("a", "int8", nullable=False, default="7")
+    catalog = replace(relation(NAME, [replace(altered, type_oid=20)]), oid=7)
+    (described,) = with_catalog(replace(catalog, columns=message(("a", 23))), catalog, {}).columns
+    assert (described.type_oid, described.nullable, described.default) == (23, False, "7")
+
+
+def test_a_column_that_is_no_longer_so_is_known_by_its_type() -> None:
+    moods = TypeFacts("s.mood", "mood", "mood", -1, "e", None, ("sad", "ok"))
+    code = TypeFacts("s.code", "code", "varchar", 16, "b", None, None)
+    catalog = replace(relation(NAME, []), oid=7)
+    told = replace(catalog, columns=message(("a", 70001), ("b", 70002), ("c", 70003)))
+    for now in (catalog, None):  # the table may be gone, too
+        a, b, c = with_catalog(told, now, {70001: moods, 70002: code}).columns
+        assert (a.base_type, a.kind, a.enum_labels, a.type_name) == ("mood", "e", ("sad", "ok"), "s.mood")
+        assert (b.declared_type, b.base_type, b.base_typmod) == ("code", "varchar", 16)
+        assert (c.base_type, c.nullable) == (None, None)
