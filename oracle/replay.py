@@ -23,7 +23,7 @@ from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.copy_text import texts_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan
 from walhouse.pgoutput.frames import frames_from_copy
-from walhouse.pgoutput.relation import RelationDescription
+from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
 from walhouse.pgoutput.row import ROW, Kind
 from walhouse.silver.envelope import envelope
 from walhouse.silver.keys import with_chosen_keys
@@ -182,10 +182,15 @@ def decode(recording: Recording, told: Connector) -> pa.Table:
 
 def types_of_altered_columns(recording: Recording) -> frozenset[int]:
     """OIDs of the types that messages tell of columns which the catalog's tables no longer have so."""
-    now = {(each.oid, column.name, column.type_oid) for each in recording.relations for column in each.columns}
+    now = {(each.oid, *_identity(column)) for each in recording.relations for column in each.columns}
     found = decode(recording, connector(recording, {}))["relation"].drop_null().to_pylist()
     then = [(each.oid, column) for each in map(RelationDescription.from_json, found) for column in each.columns]
-    return frozenset(column.type_oid for oid, column in then if (oid, column.name, column.type_oid) not in now)
+    return frozenset(column.type_oid for oid, column in then if (oid, *_identity(column)) not in now)
+
+
+def _identity(column: ColumnDescription) -> tuple[str, int, int]:
+    """What the catalog and a message must agree in."""
+    return column.name, column.type_oid, column.typmod
 
 
 def _snapshot(recording: Recording, told: Connector, masks: MaskBook) -> Iterator[pa.RecordBatch]:

@@ -67,7 +67,7 @@ def of_version(version: int, *rows: list[str | None] | None) -> pa.RecordBatch:
 
 
 def masks(properties: dict[str, str]) -> Masks:
-    return Masks(parse_masks(properties))
+    return Masks(parse_masks(properties), ColumnRules(NameFilter(), ()))
 
 
 RELATION = describe(
@@ -115,7 +115,7 @@ def test_what_rows_show_of_a_masked_key_stands_behind_the_texts_of_all_columns()
         ["x", None, "yy", "x", None, "y"],
         ["other"],
     ]
-    assert book.columns(keyed) == ("a", "note", "b")
+    assert book.masked_columns(keyed) == ("a", "note", "b")
     of_a_proof = book.masked(mixed, described, for_events=False)["after"].to_pylist()
     assert of_a_proof == [["one", "t", "three"], None, ["x", None, "yy"], ["other"]]
 

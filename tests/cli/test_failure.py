@@ -43,6 +43,14 @@ def test_a_missing_spark_says_how_to_install_it(capsys: pytest.CaptureFixture[st
     assert "pip install 'walhouse[local]'" in json.loads(capsys.readouterr().err)["todo"]
 
 
+@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "Connection refused"), EOFError()])
+def test_a_java_process_that_ended_is_told_from_other_errors(
+    error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report(error, LogFormat.TEXT, debug=False)
+    assert "spark.driver.memory" in capsys.readouterr().err
+
+
 def test_a_missing_java_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     report(PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={}), LogFormat.TEXT, debug=False)
     err = capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,6 +38,26 @@ def test_of_a_folder_with_jars_of_many_versions_just_the_two_that_fit_are_taken(
     settings = _delta_jars()
     assert set(settings) == {"spark.driver.extraClassPath"}
     assert {path.rpartition("/")[2] for path in settings["spark.driver.extraClassPath"].split(":")} == fitting
+
+
+_TOO_MUCH = """
+from walhouse.lakehouse.session import local_session
+spark = local_session(memory="512m")
+print("started", flush=True)
+spark.range(1).selectExpr("size(array_sort(sequence(1L, id + 200000000L)))").collect()
+print("went on")
+"""
+
+
+@pytest.mark.spark
+def test_a_session_without_memory_ends_and_does_not_leave_python_waiting() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _TOO_MUCH], check=False, capture_output=True, encoding="utf-8", timeout=120
+    )
+    assert done.returncode == 1
+    started, ended = done.stdout.splitlines()
+    assert started == "started"
+    assert "java.lang.OutOfMemoryError" in ended
 
 
 @pytest.mark.spark

@@ -144,6 +144,7 @@ class InitialPass:
             progress=progress,
             lock_holder=locks,
             masks=self._settings.masks,
+            for_events=True,
         )
 
     def _append(self, plan: SnapshotPlan, progress: Progress) -> Progress:

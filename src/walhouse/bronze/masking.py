@@ -67,7 +67,7 @@ class MaskBook:
         self._masks = masks
         self._known: dict[int, dict[int, Masking]] = {}
 
-    def columns(self, relation: RelationDescription) -> tuple[str, ...]:
+    def masked_columns(self, relation: RelationDescription) -> tuple[str, ...]:
         """The columns that are masked, in the order of what rows show of them."""
         return tuple(relation.columns[position].name for position in self._of(relation))
 
@@ -100,7 +100,7 @@ class MaskBook:
         if for_events:
             for position, masking in maskings.items():
                 lists = _appended(lists, of_version, position, masking)
-        keys = self._keys(relation)
+        keys = relation.keys(self._masks.columns.key_of(relation.name))
         for position, masking in maskings.items():
             if relation.columns[position].name not in keys:
                 lists = _replaced(lists, of_version, position, masking)
@@ -111,12 +111,6 @@ class MaskBook:
         if relation.version not in self._known:
             self._known[relation.version] = dict(self._find(relation))
         return self._known[relation.version]
-
-    def _keys(self, relation: RelationDescription) -> frozenset[str]:
-        """Columns that stay plain: of the primary key and of the key of events."""
-        columns = self._masks.columns
-        chosen = None if columns is None else columns.key_of(relation.name)
-        return frozenset(relation.primary_key or ()) | frozenset(relation.own_key if chosen is None else chosen)
 
     def _find(self, relation: RelationDescription) -> Iterable[tuple[int, Masking]]:
         for position, column in enumerate(relation.columns):

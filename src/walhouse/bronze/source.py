@@ -18,7 +18,6 @@ from walhouse.bronze.failure import in_task
 from walhouse.bronze.masking import MaskBook
 from walhouse.bronze.rows import progress_row, relation_rows, snapshot_rows
 from walhouse.bronze.table import COLUMNS
-from walhouse.config.masks import NO_MASKS
 from walhouse.pgoutput.copy_text import texts_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan, TableSelection
 from walhouse.pgoutput.frames import frames_from_copy
@@ -95,9 +94,11 @@ class SnapshotPlan:
     pass_number: int
     captured_at: int
     progress: Progress | None
+    masks: Masks
+    for_events: bool
+    """Whether the rows have what events show of masked columns, too; a proof compares what gold holds."""
     lock_holder: LockHolder | None = None
     """Who keeps the tables from being rewritten until they are read."""
-    masks: Masks = NO_MASKS
     expressions: tuple[str, ...] | None = None
     """SQL for each column in place of the column itself (a proof asks for a float's bits)."""
 
@@ -140,8 +141,7 @@ class SnapshotPlan:
                 at=self.at,
                 captured_at=self.captured_at,
             )
-            # a proof compares what gold holds, which is the key itself
-            yield masks.masked(rows_of_chunk, {relation.version: relation}, for_events=self.progress is not None)
+            yield masks.masked(rows_of_chunk, {relation.version: relation}, for_events=self.for_events)
             rows += len(values)
 
 

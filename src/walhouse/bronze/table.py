@@ -57,8 +57,14 @@ COLUMNS: Final = StructType(
         _column("captured_at", _TIME, "When the row was captured"),
         _column("relation_version", _LONG, "Which relation row describes before and after"),
         _column("before_kind", _TEXT, "K: the old tuple has identity columns only; O: it is the whole old row"),
-        _column("before", _TEXTS, "Old values as PostgreSQL's text, in the relation version's column order"),
-        _column("after", _TEXTS, "New values as PostgreSQL's text, in the relation version's column order"),
+        _column(
+            "before",
+            _TEXTS,
+            "Old values as PostgreSQL's text, by the relation version's columns; then what events show",
+        ),
+        _column(
+            "after", _TEXTS, "New values as PostgreSQL's text, by the relation version's columns; then what events show"
+        ),
         _column("unchanged", _TEXTS, "Columns whose TOASTed value was not sent because it did not change"),
         _column(
             "snapshot",

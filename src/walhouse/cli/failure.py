@@ -89,4 +89,9 @@ def _advice(error: BaseException) -> str:
         return "Outside of Databricks Spark comes with the extra local: pip install 'walhouse[local]'."
     if "JAVA_GATEWAY_EXITED" in str(error):
         return "Spark needs a Java runtime, 17 or newer: install one, or set JAVA_HOME."
+    if isinstance(error, (ConnectionError, EOFError)):
+        return (
+            "Spark's Java process may have ended, most likely for want of memory: run it again with a smaller range, or"
+            " give it more (spark.driver.memory). --debug shows the whole error."
+        )
     return "Run it again: every command goes on where the last one stopped. --debug shows the whole error."

@@ -81,11 +81,8 @@ def without_salt(name: str) -> str:
 class Masks:
     """All rules, and what says which columns are keys."""
 
-    rules: tuple[MaskRule, ...] = ()
-    columns: ColumnRules | None = None
-
-
-NO_MASKS: Final = Masks()
+    rules: tuple[MaskRule, ...]
+    columns: ColumnRules
 
 
 def parse_masks(properties: Mapping[str, Any]) -> tuple[MaskRule, ...]:

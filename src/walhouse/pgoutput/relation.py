@@ -117,6 +117,10 @@ class RelationDescription:
             return self.primary_key
         return self.unique_keys[0] if self.unique_keys else ()
 
+    def keys(self, chosen: Sequence[str] | None) -> frozenset[str]:
+        """Columns of the primary key and of the key of events, which are those that were chosen, else its own."""
+        return frozenset(self.primary_key or ()) | frozenset(self.own_key if chosen is None else chosen)
+
     def position(self, column: str) -> int | None:
         """The array position of a column, or None if this version does not have it."""
         names = self.column_names

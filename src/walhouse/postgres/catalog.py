@@ -58,16 +58,7 @@ _INDEXES: Final = """
 """``usable`` as a replica identity; ``is_key``: what Debezium takes for a key, where there is no primary one, a partial
 index, too."""
 
-_COLUMNS: Final = """
-    WITH RECURSIVE wanted AS (
-        SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull, a.attgenerated,
-            t.typname, t.typnotnull
-        FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-        WHERE a.attrelid = ANY(%s) AND a.attnum > 0 AND NOT a.attisdropped
-    ), types AS (
-        SELECT atttypid AS type FROM wanted UNION SELECT t.typelem FROM pg_type t
-        WHERE t.typelem <> 0 AND t.typsubscript = 'array_subscript_handler'::regproc
-    ), domains AS (
+_BASES: Final = """domains AS (
         SELECT type, type AS base, -1 AS typmod, false AS not_null FROM types
         UNION ALL
         SELECT d.type, t.typbasetype, CASE WHEN d.typmod >= 0 THEN d.typmod ELSE t.typtypmod END,
@@ -76,40 +67,42 @@ _COLUMNS: Final = """
     ), bases AS (
         SELECT d.type, d.typmod, d.not_null, t.oid AS base, t.typname, t.typtype, t.typelem, t.typsubscript
         FROM domains d JOIN pg_type t ON t.oid = d.base WHERE t.typtype <> 'd'
-    )
-    SELECT w.attrelid::int8 AS relation, w.attname::text AS name, w.atttypid::int8 AS type_oid, w.atttypmod AS typmod,
-        format_type(w.atttypid, w.atttypmod) AS type_name, w.typname::text AS declared_type,
-        b.typname::text AS base_type,
-        CASE WHEN w.atttypmod >= 0 THEN w.atttypmod ELSE b.typmod END AS base_typmod, b.typtype::text AS kind,
-        e.typname::text AS element_type, NOT (w.attnotnull OR b.not_null) AS nullable,
-        CASE WHEN w.attgenerated = '' THEN pg_get_expr(v.adbin, v.adrelid) END AS default,
+    )"""
+"""What the types in ``types`` are when domains are resolved."""
+
+_BASE_FACTS: Final = """b.typname::text AS base_type, b.typtype::text AS kind, e.typname::text AS element_type,
         (SELECT array_agg(l.enumlabel::text ORDER BY l.enumsortorder) FROM pg_enum l
-            WHERE l.enumtypid = coalesce(e.base, b.base)) AS enum_labels,
+            WHERE l.enumtypid = coalesce(e.base, b.base)) AS enum_labels"""
+
+_ELEMENTS: Final = "LEFT JOIN bases e ON e.type = b.typelem AND b.typsubscript = 'array_subscript_handler'::regproc"
+
+_COLUMNS: Final = f"""
+    WITH RECURSIVE wanted AS (
+        SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull, a.attgenerated,
+            t.typname, t.typnotnull
+        FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+        WHERE a.attrelid = ANY(%s) AND a.attnum > 0 AND NOT a.attisdropped
+    ), types AS (
+        SELECT atttypid AS type FROM wanted UNION SELECT t.typelem FROM pg_type t
+        WHERE t.typelem <> 0 AND t.typsubscript = 'array_subscript_handler'::regproc
+    ), {_BASES}
+    SELECT w.attrelid::int8 AS relation, w.attname::text AS name, w.atttypid::int8 AS type_oid, w.atttypmod AS typmod,
+        format_type(w.atttypid, w.atttypmod) AS type_name, w.typname::text AS declared_type, {_BASE_FACTS},
+        CASE WHEN w.atttypmod >= 0 THEN w.atttypmod ELSE b.typmod END AS base_typmod,
+        NOT (w.attnotnull OR b.not_null) AS nullable,
+        CASE WHEN w.attgenerated = '' THEN pg_get_expr(v.adbin, v.adrelid) END AS default,
         col_description(w.attrelid, w.attnum) AS comment, w.attgenerated <> '' AS generated
-    FROM wanted w JOIN bases b ON b.type = w.atttypid
-    LEFT JOIN bases e ON e.type = b.typelem AND b.typsubscript = 'array_subscript_handler'::regproc
+    FROM wanted w JOIN bases b ON b.type = w.atttypid {_ELEMENTS}
     LEFT JOIN pg_attrdef v ON v.adrelid = w.attrelid AND v.adnum = w.attnum
     ORDER BY w.attrelid, w.attnum"""
 
-
-_TYPES: Final = """
-    WITH RECURSIVE domains AS (
-        SELECT oid AS type, oid AS base, -1 AS typmod FROM pg_type WHERE typtype <> 'c'
-        UNION ALL
-        SELECT d.type, t.typbasetype, CASE WHEN d.typmod >= 0 THEN d.typmod ELSE t.typtypmod END
-        FROM domains d JOIN pg_type t ON t.oid = d.base WHERE t.typtype = 'd'
-    ), bases AS (
-        SELECT d.type, d.typmod, t.oid AS base, t.typname, t.typtype, t.typelem, t.typsubscript
-        FROM domains d JOIN pg_type t ON t.oid = d.base WHERE t.typtype NOT IN ('c', 'd')
-    )
-    SELECT w.oid::int8, format_type(w.oid, -1) AS type_name, w.typname::text AS declared_type,
-        b.typname::text AS base_type, b.typmod AS base_typmod, b.typtype::text AS kind,
-        e.typname::text AS element_type,
-        (SELECT array_agg(l.enumlabel::text ORDER BY l.enumsortorder) FROM pg_enum l
-            WHERE l.enumtypid = coalesce(e.base, b.base)) AS enum_labels
-    FROM pg_type w JOIN bases b ON b.type = w.oid
-    LEFT JOIN bases e ON e.type = b.typelem AND b.typsubscript = 'array_subscript_handler'::regproc
-    WHERE b.typsubscript <> 'array_subscript_handler'::regproc OR e.type IS NOT NULL"""
+_TYPES: Final = f"""
+    WITH RECURSIVE types AS (SELECT oid AS type FROM pg_type WHERE typtype <> 'c'), {_BASES}
+    SELECT w.oid::int8, format_type(w.oid, -1) AS type_name, w.typname::text AS declared_type, {_BASE_FACTS},
+        b.typmod AS base_typmod
+    FROM pg_type w JOIN bases b ON b.type = w.oid {_ELEMENTS}
+    WHERE b.typtype <> 'c' AND (b.typsubscript <> 'array_subscript_handler'::regproc OR e.typtype <> 'c')"""
+"""An array of composites has no type here, nor has a domain over one."""
 
 
 def read_relations(

@@ -171,8 +171,7 @@ def _mask(
 
 def _in_key(rules: ColumnHandling, relation: RelationDescription, column: ColumnDescription) -> bool:
     """Whether the column is part of the primary key or of the key of events."""
-    chosen = rules.columns.key_of(relation.name)
-    return column.name in {*(relation.primary_key or ()), *(relation.own_key if chosen is None else chosen)}
+    return column.name in relation.keys(rules.columns.key_of(relation.name))
 
 
 def _identifies_rows(relation: RelationDescription, column: ColumnDescription) -> bool:

@@ -166,6 +166,7 @@ class Verification:
             progress=None,
             lock_holder=locks,
             masks=self._settings.masks,  # the source as it may be seen: gold has nothing else
+            for_events=False,
             expressions=tuple(source_expressions(relation)),
         )
         source = load(self._spark, plan).selectExpr("after AS values")

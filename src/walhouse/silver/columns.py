@@ -118,7 +118,7 @@ def silver_columns(
     shown = {name: (column, kind) for name, (column, kind) in found.items() if kind is not None}
     names = name_fields(((name, _form(kind)) for name, (_, kind) in shown.items()), fields or {})
     changes_only = any(relation.sends_changed_columns for relation in relations)
-    hidden = {name for relation in relations for name in masks.columns(relation)}
+    hidden = {name for relation in relations for name in masks.masked_columns(relation)}
     return tuple(
         SilverColumn(name, names[name, _form(kind)], column, kind, slot, changes_only, name in hidden)
         for slot, (name, (column, kind)) in enumerate(shown.items())

@@ -39,6 +39,7 @@ def envelope(epoch: TableEpoch, target: StructType, settings: SilverSettings) ->
     groups = alike(epoch.relations, settings.types)
     if len(groups) == 1:
         return _of_alike(epoch, target, settings)
+    epoch = replace(epoch, known_facts=epoch.facts)  # of all its changes, not of each part's
     parts = [_of_alike(_part(epoch, versions), target, settings) for versions in groups]
     return reduce(lambda one, other: one.unionAll(other), parts)
 

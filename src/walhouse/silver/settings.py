@@ -53,7 +53,7 @@ ALL_COLUMNS: Final = AllColumns()
 class TextMasks(Protocol):
     """How the texts of columns were hidden before they landed."""
 
-    def columns(self, relation: RelationDescription) -> tuple[str, ...]:
+    def masked_columns(self, relation: RelationDescription) -> tuple[str, ...]:
         """The masked columns: what rows show of them stands behind the texts of all columns, in this order."""
         ...
 
@@ -65,7 +65,7 @@ class TextMasks(Protocol):
 class NoMasks:
     """Nothing is hidden."""
 
-    def columns(self, relation: RelationDescription) -> tuple[str, ...]:
+    def masked_columns(self, relation: RelationDescription) -> tuple[str, ...]:
         """None."""
         del relation
         return ()

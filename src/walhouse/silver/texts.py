@@ -12,7 +12,6 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 
 from walhouse.changes.columns import image_text
 from walhouse.names import string_literal
-from walhouse.silver.settings import NO_MASKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +28,7 @@ def with_texts(
     changes: DataFrame,
     columns: Sequence[SilverColumn],
     relations: Sequence[RelationDescription],
-    masks: TextMasks = NO_MASKS,
+    masks: TextMasks,
 ) -> DataFrame:
     """Add ``before_N`` and ``after_N``: an unchanged TOASTed value is taken from the old tuple if that has it.
 
@@ -61,7 +60,7 @@ def _hidden_text(image: Image, column: str, relations: Sequence[RelationDescript
     """What rows show of a masked column. Rows of bronze from before it was masked have the one text alone."""
     value = image_text(image, column, relations)
     for relation in relations:
-        names = masks.columns(relation)
+        names = masks.masked_columns(relation)
         if column in names:
             hidden = F.get(F.col(image), F.lit(len(relation.columns) + names.index(column)))
             value = F.when(F.expr(of_versions([relation])) & hidden.isNotNull(), hidden).otherwise(value)

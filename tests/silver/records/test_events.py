@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
 from tests.silver.bronze_rows import EPOCH, Wal, column, message_frame, numeric_typmod, relation
 from walhouse.changes.epoch import TableEpoch
@@ -136,6 +138,16 @@ def test_events_cut_into_pieces_are_the_same(
     monkeypatch.setattr(pieces, "_PARTS", (1, 3))
     monkeypatch.setattr(pieces, "_PART_STEPS", 1)
     assert records(spark, told, settings) == whole
+
+
+def test_a_spark_before_4_1_prints_the_same(
+    spark: SparkSession, told: LakeLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = records(spark, told, ALL)
+    for frame in (ClassicFrame, DataFrame):
+        monkeypatch.delattr(frame, "repartitionById")
+    monkeypatch.setattr(pieces, "_STEP", 1)
+    assert records(spark, told, ALL) == newer
 
 
 def test_a_range_holds_the_commits_that_start_in_it(spark: SparkSession, told: LakeLayout) -> None:

@@ -8,13 +8,13 @@ it runs; here a pass is what moves the slot, whether it found changes or not.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.pgoutput.row import Kind
 from walhouse.silver.records.connect_schema import heartbeat_key_schema, heartbeat_value_schema
-from walhouse.silver.records.lines import line
+from walhouse.silver.records.lines import AFTER_ALL, line, lines_of_no_table
 from walhouse.silver.records.payloads import json_of, with_schema
 from walhouse.silver.records.topics import heartbeat_topic
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from walhouse.silver.settings import EventsSettings
-
-_LAST: Final = (1 << 63) - 1
-"""``seq``: after that of every change."""
 
 
 def heartbeat_lines(bronze: DataFrame, settings: EventsSettings) -> DataFrame:
@@ -38,13 +35,10 @@ def heartbeat_lines(bronze: DataFrame, settings: EventsSettings) -> DataFrame:
     )
     interval = F.floor(F.col("ts_ms") / settings.heartbeat_ms)
     first = passes.groupBy(interval).agg(F.min(F.struct("captured_to", "ts_ms")).alias("pass")).select("pass.*")
-    return first.select(
+    beats = first.select(
         F.col("captured_to").alias("commit_lsn"),
-        F.lit(_LAST).alias("seq"),
-        F.lit(1).alias("place"),
+        F.lit(AFTER_ALL).alias("seq"),
         F.lit(None).cast("bigint").alias("xid"),
-        F.lit(None).cast("string").alias("collection"),
-        F.lit(None).cast("string").alias("read"),
-        F.lit(False).alias("counted"),  # noqa: FBT003  (F.lit's value)
         line(heartbeat_topic(settings), key, value, F.lit("{}")).alias("line"),
     )
+    return lines_of_no_table(beats, F.col("line"), place=1)

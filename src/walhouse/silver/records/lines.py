@@ -34,6 +34,9 @@ _TOMBSTONE: Final = 1
 _EVENT: Final = 2
 """Places of the lines of one change: a key's change is a delete, its tombstone and a create."""
 
+AFTER_ALL: Final = (1 << 63) - 1
+"""``seq`` of a line that comes after every change of its LSN."""
+
 MESSAGES: Final = "LOGICAL_DECODING_MESSAGE"
 """The data collection that logical messages count for."""
 
@@ -101,14 +104,21 @@ def _not_skipped(rows: DataFrame, settings: EventsSettings) -> DataFrame:
 def message_lines(rows: DataFrame, settings: EventsSettings) -> DataFrame:
     """Logical messages, columns as ``table_lines``."""
     text = line(message_topic(settings), message_key(settings), message_value(settings), F.lit("{}"))
+    return lines_of_no_table(rows, text, collection=F.lit(MESSAGES), counted=F.col("transactional"))
+
+
+def lines_of_no_table(
+    rows: DataFrame, text: Column, *, place: int = 0, collection: Column | None = None, counted: Column | None = None
+) -> DataFrame:
+    """One line for each row with commit_lsn, seq and xid, columns as ``table_lines``. Not counted unless said."""
     return rows.select(
         "commit_lsn",
         "seq",
-        F.lit(0).alias("place"),
+        F.lit(place).alias("place"),
         "xid",
-        F.lit(MESSAGES).alias("collection"),
+        (F.lit(None).cast("string") if collection is None else collection).alias("collection"),
         F.lit(None).cast("string").alias("read"),
-        F.col("transactional").alias("counted"),
+        (F.lit(False) if counted is None else counted).alias("counted"),  # noqa: FBT003  (F.lit's value)
         text.alias("line"),
     )
 

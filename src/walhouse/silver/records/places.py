@@ -14,7 +14,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.silver.records.connect_schema import transaction_key_schema, transaction_value_schema
-from walhouse.silver.records.lines import line
+from walhouse.silver.records.lines import AFTER_ALL, line, lines_of_no_table
 from walhouse.silver.records.payloads import HOLE, json_of, with_schema
 from walhouse.silver.records.topics import transaction_topic
 from walhouse.silver.transactions import TRANSACTION_ID
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     from walhouse.silver.records.connect_schema import Schema
     from walhouse.silver.settings import EventsSettings
-
-_LAST: Final = (1 << 63) - 1
-"""``seq`` of an end: after that of every change."""
 
 _COLLECTIONS: Final = "array<struct<data_collection:string,event_count:bigint>>"
 
@@ -64,21 +61,11 @@ def transaction_lines(begun: DataFrame, events: DataFrame, settings: EventsSetti
 
     begin = line(topic, key, value("BEGIN", nothing, nothing), F.lit("{}"))
     end = line(topic, key, value("END", F.coalesce("event_count", F.lit(0)), tables), F.lit("{}"))
-    marks = F.array(F.struct(F.col("seq"), begin.alias("line")), F.struct(F.lit(_LAST).alias("seq"), end.alias("line")))
-    return (
-        begun.join(_counts(events), "commit_lsn", "left")
-        .select("commit_lsn", "xid", F.explode(marks).alias("mark"))
-        .select(
-            "commit_lsn",
-            "mark.seq",
-            F.lit(0).alias("place"),
-            "xid",
-            F.lit(None).cast("string").alias("collection"),
-            F.lit(None).cast("string").alias("read"),
-            F.lit(False).alias("counted"),  # noqa: FBT003  (F.lit's value)
-            "mark.line",
-        )
-    )
+    last = F.lit(AFTER_ALL).alias("seq")
+    marks = F.array(F.struct(F.col("seq"), begin.alias("line")), F.struct(last, end.alias("line")))
+    told = begun.join(_counts(events), "commit_lsn", "left")
+    marked = told.select("commit_lsn", "xid", F.explode(marks).alias("mark"))
+    return lines_of_no_table(marked.select("commit_lsn", "xid", "mark.*"), F.col("line"))
 
 
 def _printed(fields: Column, schema: Schema, settings: EventsSettings) -> Column:
