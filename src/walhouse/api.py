@@ -12,23 +12,25 @@ Invariant: everything that writes to the lake does so inside the lake's write lo
 
 from __future__ import annotations
 
+import json
+import re
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from walhouse.bronze.capture import Capture, CaptureStep
-from walhouse.bronze.progress import read_position
+from walhouse.bronze.progress import read_position, read_whole_position
+from walhouse.bronze.signal_channels import give_signal
+from walhouse.bronze.signals import Signal
 from walhouse.bronze.table import ensure_bronze, new_generation
-from walhouse.changes.epochs import EpochLedger, Layer
-from walhouse.changes.layer import LayerRun, LayerTarget
+from walhouse.changes.epochs import Layer
 from walhouse.changes.relations import RelationCatalog
-from walhouse.changes.touched import MESSAGES, TRANSACTIONS, BronzeSurvey
 from walhouse.config.configuration import Configuration, load
 from walhouse.errors import WalhouseError
-from walhouse.gold.apply import apply_gold
 from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout
 from walhouse.lakehouse.lock import WriteLock
 from walhouse.lakehouse.session import get_session
@@ -42,12 +44,11 @@ from walhouse.postgres.publication import drop_publication
 from walhouse.postgres.slot import drop_slot, find_slot
 from walhouse.postgres.wal import flushed_lsn
 from walhouse.proof.verify import Proof, Verification
-from walhouse.silver.apply import apply_messages, apply_silver, apply_transactions
 from walhouse.silver.records.events import events
-from walhouse.wiring import capture_settings, events_settings, silver_settings
+from walhouse.wiring import capture_settings, events_settings, layer_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from pyspark.sql import DataFrame, SparkSession
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from walhouse.bronze.progress import Progress
     from walhouse.bronze.settings import CaptureSettings
     from walhouse.changes.epoch import AppliedTable
+    from walhouse.changes.layer import LayerRun
     from walhouse.lsn import Lsn
     from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
@@ -138,30 +140,7 @@ class Walhouse:
 
     @cached_property
     def _layers(self) -> dict[Layer, LayerRun]:
-        silver = silver_settings(self.configuration.connector)
-        targets = {
-            Layer.SILVER: LayerTarget(
-                EpochLedger(self.spark, self.layout, Layer.SILVER),
-                self.layout.silver,
-                partial(apply_silver, self.spark, self.layout, settings=silver),
-                {
-                    MESSAGES: partial(apply_messages, self.spark, self.layout, settings=silver),
-                    TRANSACTIONS: partial(apply_transactions, self.spark, self.layout),
-                },
-            ),
-            Layer.GOLD: LayerTarget(
-                EpochLedger(self.spark, self.layout, Layer.GOLD),
-                self.layout.gold,
-                partial(apply_gold, self.spark, self.layout),
-                reads_base=True,
-            ),
-        }
-        threads = self.configuration.lake.parallel_tables
-        survey = BronzeSurvey(self.spark, self.layout)
-        return {
-            layer: LayerRun(self.spark, self.layout, target, relations=self._relations, survey=survey, threads=threads)
-            for layer, target in targets.items()
-        }
+        return layer_runs(self.configuration, self.spark, self.layout, self._relations)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -212,17 +191,17 @@ class Walhouse:
                 new_generation(self.spark, self.layout)
             capture = self._capture()
             despite_contention(capture.begin)
-            return capture.run(capture.target(), _capture_report(progress or Silent()))
+            return _capture_all(capture, _capture_report(progress or Silent()))
 
     def silver(self, progress: Reporter | None = None) -> int:
         """Apply to silver what bronze has. Returns the number of bronze rows applied."""
         with self._writing():
-            return self._apply((Layer.SILVER,), self._position(), progress or Silent())
+            return self._apply((Layer.SILVER,), self._whole_position(), progress or Silent())
 
     def gold(self, progress: Reporter | None = None) -> int:
         """Apply to gold what bronze has. Returns the number of bronze rows applied."""
         with self._writing():
-            return self._apply((Layer.GOLD,), self._position(), progress or Silent())
+            return self._apply((Layer.GOLD,), self._whole_position(), progress or Silent())
 
     def run(self, *, continuous: bool = False, progress: Reporter | None = None) -> None:
         """Capture, silver and gold until the source's LSN of now is applied; ``continuous``: and go on, until stopped.
@@ -243,6 +222,26 @@ class Walhouse:
         return read_status(
             self.spark, self.layout, conn, source_lsn=flushed_lsn(conn), slot_name=slot, slot=find_slot(conn, slot)
         )
+
+    def signal(self, kind: str, data: Mapping[str, object], signal_id: str | None = None) -> str:
+        """Put a signal into ``ops.signals``: the next capture, or the one that runs, follows it. Returns its id.
+
+        ``kind`` and ``data`` as Debezium has them: ``execute-snapshot`` with ``data-collections``, for instance. What
+        becomes of it is told in ``ops.notifications``.
+        """
+        signal = Signal(signal_id or str(uuid.uuid4()), kind, json.dumps(data))
+        give_signal(self.spark, self.layout, signal)
+        return signal.id
+
+    def snapshot(self, tables: Sequence[TableName], where: str | None = None, signal_id: str | None = None) -> str:
+        """Ask for an incremental snapshot of these tables; ``where``: SQL that their rows must fulfil. Returns its id.
+
+        It is read by the next capture, or by the one that runs, while streaming goes on.
+        """
+        names = [re.escape(str(table)) for table in tables]
+        conditions = [] if where is None else [{"data-collection": name, "filter": where} for name in names]
+        data = {"data-collections": names, "type": "incremental", "additional-conditions": conditions}
+        return self.signal("execute-snapshot", data, signal_id)
 
     def verify(
         self, tables: Sequence[TableName] | None = None, progress: Reporter | None = None, limit: int = 10
@@ -303,7 +302,7 @@ class Walhouse:
     def _round(self, reporter: Reporter) -> None:
         capture = self._capture()
         despite_contention(capture.begin)
-        captured = capture.run(capture.target(), _capture_report(reporter))
+        captured = _capture_all(capture, _capture_report(reporter))
         self._apply(tuple(Layer), (captured.pass_number, captured.captured_to), reporter)
 
     def _apply(self, layers: tuple[Layer, ...], position: tuple[int, Lsn] | None, reporter: Reporter) -> int:
@@ -325,6 +324,9 @@ class Walhouse:
     def _position(self) -> tuple[int, Lsn] | None:
         return read_position(self.spark, self.layout) if table_exists(self.spark, self.layout.bronze) else None
 
+    def _whole_position(self) -> tuple[int, Lsn] | None:
+        return read_whole_position(self.spark, self.layout) if table_exists(self.spark, self.layout.bronze) else None
+
     def _go_on(self, reporter: Reporter) -> None:
         """Rounds without end: a round where there is something, a pause where there is not."""
         failures = 0
@@ -336,6 +338,11 @@ class Walhouse:
                 capture = self._capture()
                 progress = capture.begin()
                 while True:
+                    capture.take_signals()
+                    if capture.has_chunks:
+                        progress = capture.read_chunks(_capture_report(reporter))
+                        self._apply(tuple(Layer), (progress.pass_number, progress.captured_to), reporter)
+                        last_commit = time.monotonic()
                     target = capture.target()
                     waited = time.monotonic() - last_commit
                     due = waited > lake.idle_commit_seconds or target - progress.captured_to > lake.idle_commit_bytes
@@ -343,7 +350,7 @@ class Walhouse:
                         progress = capture.run(target, _capture_report(reporter))
                         self._apply(tuple(Layer), (progress.pass_number, progress.captured_to), reporter)
                         last_commit = time.monotonic()
-                    else:
+                    elif not capture.has_chunks:
                         time.sleep(IDLE_SECONDS)
                     failures = 0
             except WalhouseError as error:
@@ -354,6 +361,16 @@ class Walhouse:
                 self.close()
                 self._forget()
                 time.sleep(policy.delay_seconds)
+
+
+def _capture_all(capture: Capture, report: Callable[[CaptureStep], None]) -> Progress:
+    """The stream, then what signals ask for, until nothing is left."""
+    capture.run(capture.target(), report)
+    capture.take_signals()
+    while capture.has_chunks:
+        capture.read_chunks(report)
+        capture.take_signals()
+    return capture.progress
 
 
 def _capture_report(reporter: Reporter) -> Callable[[CaptureStep], None]:

@@ -154,6 +154,19 @@ class SnapshotLostError(SourceError):
     todo = "Run again: the snapshot starts anew."
 
 
+class TableChangedError(SourceError):
+    """A table's columns changed before a planned part of its snapshot was read. Fields: table."""
+
+    safe = "Nothing of this part counts; streaming goes on."
+    todo = "Run again: the part is planned anew and read again."
+
+
+class ConditionError(SourceError):
+    """A snapshot's condition is no SQL expression over the table's columns. Fields: table."""
+
+    safe = "Nothing was read; streaming goes on."
+
+
 class TemporarySpaceError(SourceError):
     """The range does not fit into the server's temp_file_limit. Fields: slot, range."""
 

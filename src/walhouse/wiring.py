@@ -6,19 +6,30 @@ Invariant: a part knows its own settings only; which property they come from sta
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING
 
 from walhouse import __version__
 from walhouse.bronze.masking import MaskBook
 from walhouse.bronze.settings import CaptureSettings
+from walhouse.bronze.signal_channels import SignalSettings
+from walhouse.changes.epochs import EpochLedger, Layer
+from walhouse.changes.layer import LayerRun, LayerTarget
+from walhouse.changes.touched import MESSAGES, TRANSACTIONS, BronzeSurvey
+from walhouse.gold.apply import apply_gold
 from walhouse.silver.adjusted_names import NameMode
+from walhouse.silver.apply import apply_messages, apply_silver, apply_transactions
 from walhouse.silver.modes import BinaryMode, DecimalMode, HstoreMode, IntervalMode, TimeMode, TypeModes
 from walhouse.silver.settings import EventsSettings, SilverSettings
 from walhouse.silver.unconverted import ConversionFailures
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from walhouse.changes.relations import RelationCatalog
     from walhouse.config.configuration import Configuration
     from walhouse.config.connector import Connector
+    from walhouse.lakehouse.layout import LakeLayout
 
 
 def capture_settings(configuration: Configuration) -> CaptureSettings:
@@ -42,8 +53,46 @@ def capture_settings(configuration: Configuration) -> CaptureSettings:
         max_pass_bytes=lake.max_pass_bytes,
         snapshot_chunk_pages=lake.snapshot_chunk_pages,
         snapshot_parallelism=lake.snapshot_parallelism,
+        snapshot_workers=lake.snapshot_workers,
+        chunk_rows=connector.incremental_snapshot_chunk_size,
+        chunks_in_a_pass=max(
+            lake.snapshot_workers, lake.snapshot_pass_rows // connector.incremental_snapshot_chunk_size
+        ),
+        signals=SignalSettings(
+            table=connector.signal_table,
+            file=configuration.base / connector.signal_file if "file" in connector.signal_enabled_channels else None,
+            poll_seconds=connector.signal_poll_interval_ms / 1000,
+        ),
+        connector=connector.topic_prefix,
         flush_timeout_seconds=lake.flush_timeout_seconds,
     )
+
+
+def layer_runs(
+    configuration: Configuration, spark: SparkSession, layout: LakeLayout, relations: RelationCatalog
+) -> dict[Layer, LayerRun]:
+    """What brings silver and gold up to bronze."""
+    silver = silver_settings(configuration.connector)
+    targets = {
+        Layer.SILVER: LayerTarget(
+            EpochLedger(spark, layout, Layer.SILVER),
+            layout.silver,
+            partial(apply_silver, spark, layout, settings=silver),
+            {
+                MESSAGES: partial(apply_messages, spark, layout, settings=silver),
+                TRANSACTIONS: partial(apply_transactions, spark, layout),
+            },
+        ),
+        Layer.GOLD: LayerTarget(
+            EpochLedger(spark, layout, Layer.GOLD), layout.gold, partial(apply_gold, spark, layout), reads_base=True
+        ),
+    }
+    threads = configuration.lake.parallel_tables
+    survey = BronzeSurvey(spark, layout)
+    return {
+        layer: LayerRun(spark, layout, target, relations=relations, survey=survey, threads=threads)
+        for layer, target in targets.items()
+    }
 
 
 def silver_settings(connector: Connector) -> SilverSettings:

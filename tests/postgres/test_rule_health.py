@@ -68,6 +68,14 @@ def test_rules_that_hit_what_they_name_are_not_mentioned() -> None:
     assert problems(T, selection=selection, keys="s.t:id", masks=masks, others=("s.other",)) == []
 
 
+def selecting(kind: str, names: NameFilter) -> TableFilter:
+    return {
+        "schema": TableFilter(schemas=names),
+        "table": TableFilter(tables=names),
+        "column": TableFilter(columns=names),
+    }[kind]
+
+
 @pytest.mark.parametrize(
     ("kind", "include", "included", "exclude", "excluded"),
     [
@@ -97,9 +105,9 @@ def test_rules_that_hit_what_they_name_are_not_mentioned() -> None:
 def test_an_item_of_a_list_that_matches_nothing_is_named(
     kind: str, include: tuple[str, ...], included: str, exclude: tuple[str, ...], excluded: str
 ) -> None:
-    chosen = TableFilter(**{f"{kind}s": NameFilter(include=include)})
+    chosen = selecting(kind, NameFilter(include=include))
     assert problems(T, selection=chosen) == [f"warning connector.{kind}.include.list: {included}"]
-    left_out = TableFilter(**{f"{kind}s": NameFilter(exclude=exclude)})
+    left_out = selecting(kind, NameFilter(exclude=exclude))
     assert problems(T, selection=left_out) == [f"warning connector.{kind}.exclude.list: {excluded}"]
 
 

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 
 from tests.gold.changelog import change, column, epoch_of, numeric, relation
 from walhouse.gold.apply import apply_gold
-from walhouse.gold.key import gold_key
 from walhouse.names import quote_postgres
 from walhouse.postgres.connection import connect
 from walhouse.proof.compare import compare
@@ -116,13 +115,13 @@ def test_gold_made_of_a_real_servers_texts_equals_what_the_server_prints_for_the
 
     gold = spark.table(str(lake.gold(described.name)))
     source = spark.createDataFrame([(list(row),) for row in proof], "values ARRAY<STRING>")
-    comparison = compare(source, gold, described, gold_key(described))
+    comparison = compare(source, gold, described, described.row_key)
     assert comparison.sample == ()
     assert comparison.equal
     assert comparison.source_rows == 6
     # what the proof says must not depend on who looks at it
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
-        assert compare(source, gold, described, gold_key(described)).equal
+        assert compare(source, gold, described, described.row_key).equal
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")

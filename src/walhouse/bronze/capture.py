@@ -7,11 +7,16 @@ commit, read the progress back from bronze, and only then advance the slot, to j
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from walhouse.bronze.append import append
+from walhouse.bronze.incremental import IncrementalSnapshots
 from walhouse.bronze.initial import InitialPass
+from walhouse.bronze.notifications import Notification, notify
 from walhouse.bronze.progress import Progress, read_progress
+from walhouse.bronze.signal_channels import SignalChannels
+from walhouse.bronze.signals import follow
 from walhouse.bronze.source import WalRangePlan, load
 from walhouse.bronze.table import ensure_bronze
 from walhouse.errors import SlotGapError, SlotMissingError
@@ -29,7 +34,7 @@ from walhouse.postgres.publication import (
 )
 from walhouse.postgres.replica_identity import set_identities
 from walhouse.postgres.slot import advance, find_slot, require_usable
-from walhouse.postgres.wal import current_xid, flushed_lsn, wait_flushed
+from walhouse.postgres.wal import current_xid, flushed_lsn, insert_lsn, wait_flushed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,8 +77,12 @@ class Capture:
             if settings.heartbeat_query is None
             else Heartbeat(settings.heartbeat_query, settings.heartbeat_seconds)
         )
+        self._snapshots = IncrementalSnapshots(spark, layout, settings, relations, conn)
+        self._channels = SignalChannels(spark, layout, settings.signals)
         ensure_bronze(spark, layout)
         self._progress = read_progress(spark, layout)
+        self._closing = Lsn(0)
+        """Where the stream must be before layers may use the chunks that were read."""
 
     def begin(self) -> Progress:
         """Make sure that bronze and slot fit together; take the initial snapshot if bronze is empty.
@@ -90,6 +99,8 @@ class Capture:
         self._relations.refresh(self._progress.pass_number)
         self._require_slot(self._progress)
         advance(self._conn, self._settings.slot, self._progress.captured_to)
+        if self._progress.is_open:
+            self._closing = insert_lsn(self._conn).page_aligned()
         return self._progress
 
     def _set_identities(self) -> None:
@@ -118,16 +129,70 @@ class Capture:
     def run(self, target: Lsn, report: Callable[[CaptureStep], None]) -> Progress:
         """Passes until every commit that starts before ``target`` is in bronze. Returns the last progress."""
         progress = self._require_begun()
+        target = max(target, self._closing)
         wait_flushed(self._conn, target, self._settings.flush_timeout_seconds)
         while progress.captured_to < target:
             end = min(target, Lsn(progress.captured_to + self._settings.max_pass_bytes))
             progress = self._pass(progress, end)
             report(CaptureStep(progress, target, dict(progress.counts).get("changes", 0)))
+        if progress.is_open:  # the source wrote nothing since the chunks were read
+            progress = self._progress = replace(progress, is_open=False)
+            if not self.has_chunks:
+                progress = self._save(progress)
         return progress
+
+    @property
+    def progress(self) -> Progress:
+        """How far bronze is."""
+        return self._require_begun()
+
+    @property
+    def has_chunks(self) -> bool:
+        """Whether there is a table to be read by chunks."""
+        return self._require_begun().queue.head is not None
+
+    def read_chunks(self, report: Callable[[CaptureStep], None]) -> Progress:
+        """One pass of chunks, and the stream up to where their rows belong."""
+        step = self._snapshots.step(self._require_begun())
+        if step.rows is None:
+            progress = self._save(step.progress)
+        else:
+            self._progress = step.progress
+            self._relations.refresh(step.progress.pass_number)
+            self._closing = insert_lsn(self._conn).page_aligned()
+            report(CaptureStep(step.progress, self._closing, step.rows))
+            progress = self.run(self._closing, report)
+        notify(self._spark, self._layout, self._settings.connector, step.notifications)
+        return progress
+
+    def take_signals(self) -> None:
+        """Do what signals ask for that have come since the last time."""
+        progress = self._require_begun()
+        found = self._channels.read(progress)
+        told: list[Notification] = []
+        if found.signals:
+            catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
+            captured = [each.name for each in catalog.values() if each.name != self._settings.signals.table]
+            for signal in found.signals:
+                answer = follow(signal, progress.queue, captured)
+                progress = replace(progress, queue=answer.queue)
+                told += answer.notifications
+            self._save(replace(progress, signals=found.position))
+            self._channels.forget(found)
+        else:
+            self._progress = replace(progress, signals=found.position)
+        notify(self._spark, self._layout, self._settings.connector, told)
+
+    def _save(self, progress: Progress) -> Progress:
+        """Make a state durable that no rows go with."""
+        self._progress = self._snapshots.save(progress)
+        return self._progress
 
     def _pass(self, progress: Progress, end: Lsn) -> Progress:
         slot = self._require_slot(progress)
-        upcoming = progress.next(end, self._publication(progress))
+        upcoming = replace(
+            progress.next(end, self._publication(progress)), is_open=progress.is_open and end < self._closing
+        )
         catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
         self._layout.require_distinct(relation.name for relation in catalog.values())
         known = self._relations.versions

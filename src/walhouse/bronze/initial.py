@@ -11,10 +11,13 @@ snapshot; what the configured slot still holds from before it is part of the sna
 from __future__ import annotations
 
 import time
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from walhouse.bronze.append import append
 from walhouse.bronze.progress import Progress
+from walhouse.bronze.queue import SnapshotQueue
 from walhouse.bronze.source import SnapshotPlan, load
 from walhouse.config.connector import SnapshotMode
 from walhouse.postgres.catalog import read_relations
@@ -104,7 +107,9 @@ class InitialPass:
                 )
             ]
             at = exported.consistent_point
-            progress = self._progress(source, at)
+            in_a_table = Counter(chunk.table for chunk in chunks)
+            queue = SnapshotQueue(next_chunk=max(in_a_table.values(), default=0))
+            progress = replace(self._progress(source, at), queue=queue)
             visibility = str(visibility_of(reading))
             groups = group_chunks(chunks, self._settings.snapshot_chunk_pages)
             return self._append(

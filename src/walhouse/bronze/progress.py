@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
+from walhouse.bronze.queue import NOTHING_QUEUED, SnapshotQueue
 from walhouse.errors import LakeVersionError
 from walhouse.lsn import Lsn
 from walhouse.pgoutput.row import Kind
@@ -22,6 +23,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from walhouse.lakehouse.layout import LakeLayout
+
+
+@dataclass(frozen=True, slots=True)
+class SignalPosition:
+    """Up to where signals were read: bronze's pass, for the source's table, and the version of ``ops.signals``."""
+
+    of_pass: int = 0
+    of_version: int = -1
+
+    def at_pass(self, of_pass: int) -> Self:
+        """Further in bronze."""
+        return replace(self, of_pass=of_pass)
+
+    def at_version(self, of_version: int) -> Self:
+        """Further in the lake's table."""
+        return replace(self, of_version=of_version)
+
+
+NO_SIGNALS: Final = SignalPosition()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +60,17 @@ class Progress:
     """What the pass read: transactions, changes, bytes ..."""
     last: LastCommit = NOTHING_YET
     """What the stream said last before ``captured_to``: the next pass begins with it."""
+    queue: SnapshotQueue = NOTHING_QUEUED
+    """The tables that are still to be read by chunks."""
+    signals: SignalPosition = NO_SIGNALS
+    """Which signals the queue knows of."""
+    is_open: bool = False
+    """Whether rows of chunks have positions that the stream may not have reached: layers wait until it has."""
 
     def to_json(self) -> str:
         """The text that bronze keeps."""
-        return json.dumps({**asdict(self), "counts": dict(self.counts)}, separators=(",", ":"))
+        own = {"counts": dict(self.counts), "queue": self.queue.to_dict()}
+        return json.dumps({**asdict(self), **own}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -59,6 +86,9 @@ class Progress:
                 messages=tuple(raw["messages"]),
                 counts=tuple(raw["counts"].items()),
                 last=LastCommit(**raw["last"]),
+                queue=SnapshotQueue.from_dict(raw["queue"]),
+                signals=SignalPosition(**raw["signals"]),
+                is_open=raw["is_open"],
             )
         except (KeyError, TypeError) as error:
             raise LakeVersionError(
@@ -92,6 +122,16 @@ def read_position(spark: SparkSession, layout: LakeLayout) -> Position | None:
     if row is None or row[0] is None:
         return None
     return Position(int(row[0]), Lsn(row[1]))
+
+
+def read_whole_position(spark: SparkSession, layout: LakeLayout) -> Position | None:
+    """The last position up to which everything is there that layers need: no row of a chunk is ahead of the stream."""
+    rows = spark.table(str(layout.bronze)).where(F.col("kind") == Kind.PROGRESS.value).select("pass", "progress")
+    for row in rows.orderBy(F.desc("pass")).toLocalIterator():
+        progress = Progress.from_json(row["progress"])
+        if not progress.is_open:
+            return Position(progress.pass_number, progress.captured_to)
+    return None
 
 
 def read_progress(spark: SparkSession, layout: LakeLayout) -> Progress | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from walhouse.bronze.signal_channels import SignalSettings
     from walhouse.config.connection import ConnectionSettings
     from walhouse.config.connector import AutocreateMode, SnapshotMode
     from walhouse.config.filters import NameFilter, TableFilter
@@ -47,5 +48,13 @@ class CaptureSettings:
     """Pages of a table that one snapshot chunk covers."""
     snapshot_parallelism: int
     """Chunks read side by side at most; 0: as many as Spark has cores for."""
+    snapshot_workers: int
+    """The same with 0 made the number of cores."""
+    chunk_rows: int
+    """Rows of a chunk that has a snapshot of its own."""
+    chunks_in_a_pass: int
+    signals: SignalSettings
+    connector: str
+    """The connector's name in notifications."""
     flush_timeout_seconds: float
     """How long to wait for the server to flush its WAL up to a wanted position."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -170,8 +170,21 @@ class _Part(InputPartition):
     number: int
 
 
+class Plan(Protocol):
+    """What is read: a number of parts, each by one task."""
+
+    @property
+    def parts(self) -> int:
+        """How many parts."""
+        ...
+
+    def batches(self, part: int) -> Iterator[pa.RecordBatch]:
+        """The rows of one part."""
+        ...
+
+
 class _Reader(DataSourceReader):
-    def __init__(self, plan: WalRangePlan | SnapshotPlan) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -186,7 +199,7 @@ class _Reader(DataSourceReader):
 _REGISTERING = threading.Lock()
 
 
-def load(spark: SparkSession, plan: WalRangePlan | SnapshotPlan) -> DataFrame:
+def load(spark: SparkSession, plan: Plan) -> DataFrame:
     """The rows of a plan, as a DataFrame with bronze's columns. Nothing is read until an action runs."""
 
     class PostgresSource(DataSource):

@@ -98,7 +98,7 @@ COLUMNS: Final = StructType(
     ]
 )
 
-_SKIPPING = "pass,captured_to,kind,op,schema_name,table_name,commit_lsn,seq"
+_SKIPPING = "pass,captured_to,kind,op,schema_name,table_name,commit_lsn,seq,xid"
 
 
 def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> None:

@@ -33,6 +33,14 @@ def image_text(image: Image, column: str, relations: Sequence[RelationDescriptio
     return value
 
 
+def key_text(image: Image, column: str, relations: Sequence[RelationDescription]) -> Column:
+    """A key column's text, the same for values that PostgreSQL takes for equal: only the float ``-0`` is special."""
+    text = image_text(image, column, relations)
+    if latest_columns(relations)[column].is_float:
+        return F.when(text == "-0", F.lit("0")).otherwise(text)
+    return text
+
+
 def is_unchanged(column: str) -> Column:
     """True if the new row's value was not sent because it is TOASTed and did not change. Never NULL."""
     return F.coalesce(F.array_contains(F.col("unchanged"), column), F.lit(False))  # noqa: FBT003  (Spark's signature)

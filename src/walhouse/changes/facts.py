@@ -11,13 +11,27 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
-from walhouse.pgoutput.row import BeforeKind, Op
+from walhouse.pgoutput.row import CHUNK_ID, BeforeKind, Op
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
 Place = tuple[int, int]
 """Commit LSN and seq: the order of changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkFacts:
+    """What the rows of chunks with a snapshot of their own contain."""
+
+    xmin: int
+    """All of these snapshots have seen every commit of a transaction before this one."""
+    last_lsn: int
+    """The latest position of such a row."""
+
+    def __or__(self, other: ChunkFacts) -> ChunkFacts:
+        """What both together contain."""
+        return ChunkFacts(min(self.xmin, other.xmin), max(self.last_lsn, other.last_lsn))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +53,10 @@ class Facts:
     """Updates and deletes."""
     incomplete_removals: int = 0
     """Updates and deletes that came without the whole old row, as they must not in a table without a key."""
+    chunks: ChunkFacts | None = None
+    """Of rows that were read in snapshots of their chunks' own; None if there are none."""
     snapshot_seqs: tuple[int, int] | None = None
-    """``seq`` of the first and the last snapshot row; None if there are none."""
+    """``seq`` of the first and the last row of a snapshot taken as a whole; None if there are none."""
     begins_snapshot: bool = False
     """Whether the first of them is the whole snapshot's first: no table, not even an empty one, comes before."""
     ends_snapshot: bool = False
@@ -58,6 +74,7 @@ class Facts:
             in_old_row=self.in_old_row | other.in_old_row,
             removals=self.removals + other.removals,
             incomplete_removals=self.incomplete_removals + other.incomplete_removals,
+            chunks=self.chunks | other.chunks if self.chunks and other.chunks else self.chunks or other.chunks,
             snapshot_seqs=_around(self.snapshot_seqs, other.snapshot_seqs),
             begins_snapshot=self.begins_snapshot or other.begins_snapshot,
             ends_snapshot=self.ends_snapshot or other.ends_snapshot,
@@ -74,6 +91,11 @@ def has_full_before() -> Column:
     return F.coalesce(F.col("before_kind") == BeforeKind.FULL.value, F.lit(False))  # noqa: FBT003  (F.lit's value)
 
 
+def is_of_chunk() -> Column:
+    """True for a row that was read in a snapshot of its chunk's own. Never NULL."""
+    return F.coalesce(F.startswith("snapshot.id", F.lit(CHUNK_ID)), F.lit(False))  # noqa: FBT003  (F.lit's value)
+
+
 _REMOVAL: Final = (Op.UPDATE.value, Op.DELETE.value)
 
 
@@ -81,7 +103,8 @@ def fact_columns() -> list[Column]:
     """The aggregates that ``read_facts`` reads, over bronze's columns."""
     removal = F.col("op").isin(*_REMOVAL)
     some_left_out = F.size("unchanged") > 0
-    read = F.when(F.col("op") == Op.READ.value, F.col("seq"))
+    read = F.when((F.col("op") == Op.READ.value) & ~is_of_chunk(), F.col("seq"))
+    xmin = F.split("snapshot.visibility", ":")[0].cast("bigint")
     return [
         F.count(F.lit(1)).alias("rows"),
         F.min("commit_lsn").alias("first_lsn"),
@@ -92,6 +115,8 @@ def fact_columns() -> list[Column]:
         F.flatten(F.collect_set(F.when(some_left_out & has_full_before(), F.col("unchanged")))).alias("in_old_row"),
         F.count(F.when(removal, 1)).alias("removals"),
         F.count(F.when(removal & ~has_full_before(), 1)).alias("incomplete"),
+        F.min(F.when(is_of_chunk(), xmin)).alias("chunk_xmin"),
+        F.max(F.when(is_of_chunk(), F.col("commit_lsn"))).alias("chunk_lsn"),
         F.min(read).alias("first_read"),
         F.max(read).alias("last_read"),
     ]
@@ -109,6 +134,7 @@ def read_facts(row: Row) -> Facts:
         in_old_row=frozenset(row["in_old_row"]),
         removals=int(row["removals"]),
         incomplete_removals=int(row["incomplete"]),
+        chunks=None if row["chunk_xmin"] is None else ChunkFacts(int(row["chunk_xmin"]), int(row["chunk_lsn"])),
         snapshot_seqs=None if row["first_read"] is None else (int(row["first_read"]), int(row["last_read"])),
     )
 

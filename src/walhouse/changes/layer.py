@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 
 from walhouse.changes.epoch import AppliedTable, EpochRange, TableEpoch
 from walhouse.changes.epochs import EpochLedger, PlannedEpoch
+from walhouse.changes.placed import placed
 from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.changes.touched import APART, BronzeSurvey, Touched
 from walhouse.lakehouse.tables import current_version, table_exists
@@ -22,7 +23,7 @@ from walhouse.lsn import Lsn
 from walhouse.names import LakeTable, TableName
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
@@ -133,6 +134,16 @@ class LayerRun:
         self._versions.update((table, applied.version) for table, applied in done.items())
         return sum(each.facts.rows for each in touched)
 
+    def _changes(self, bronze: DataFrame, epoch: EpochRange, touched: Touched) -> DataFrame:
+        """The epoch's changes of a table, rows of chunks where they belong: for these, changes of before count, too."""
+        changes = resolve(bronze, touched.table)
+        if touched.facts.chunks is None:
+            return changes
+        earlier = self._spark.table(str(self._layout.bronze)).where(F.col("pass") <= epoch.after_pass)
+        current = self._relations.describe(touched.versions)[-1]
+        others = [known for known in self._relations.by_table()[touched.table] if known != current]
+        return placed(changes, resolve(earlier, touched.table), (*others, current), touched.facts.chunks)
+
     def _apply_table(self, planned: PlannedEpoch, touched: Touched, *, fresh: bool) -> AppliedTable:
         bronze = bronze_range(self._spark, self._layout, planned.range)
         base = planned.bases[touched.table]
@@ -141,7 +152,7 @@ class LayerRun:
             epoch = TableEpoch(planned.range, touched.table, rows, (), base, fresh, touched.facts)
             return self._target.apply_apart[touched.table](epoch)
         relations = self._relations.describe(touched.versions)
-        changes = resolve(bronze, touched.table)
+        changes = self._changes(bronze, planned.range, touched)
         return self._target.apply(
             TableEpoch(planned.range, touched.table, changes, relations, base, fresh, touched.facts)
         )

@@ -4,7 +4,8 @@ Invariant: the order and identity of a change is (commit_lsn, seq); a snapshot r
 every commit before it and before every commit from there on.
 
 A snapshot that was exported when a slot was created sees exactly the commits that start before the slot's consistent
-point, so none of its rows can be older than a change before it: ``superseded`` is false for all of them.
+point, so none of its rows can be older than a change before it: ``superseded`` is false for all of them. For rows that
+were read in a snapshot of their chunk's own, ``walhouse.changes.placed`` decides.
 """
 
 from __future__ import annotations

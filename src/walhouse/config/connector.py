@@ -33,6 +33,7 @@ from walhouse.config.masks import MaskRule, Masks, in_order, is_mask, parse_mask
 from walhouse.config.replica_identity import IdentityEntry, IdentityRules, parse_identities
 from walhouse.config.schema_notes import SchemaNotes
 from walhouse.config.secrets import Secret, SecretReference, parse_secret, resolve_secret
+from walhouse.names import TableName
 
 
 class SnapshotMode(StrEnum):
@@ -161,6 +162,13 @@ class Connector(BaseModel):
     publish_via_partition_root: bool = False
     replica_identity_autoset_values: Annotated[tuple[IdentityEntry, ...], BeforeValidator(_identities)] = ()
     snapshot_mode: Annotated[SnapshotMode, BeforeValidator(_snapshot_mode)] = SnapshotMode.INITIAL
+    incremental_snapshot_chunk_size: Annotated[int, Field(ge=1)] = 1024
+    signal_data_collection: Annotated[
+        str | None, StringConstraints(pattern=r"^[^.]+\.[^.]+$"), BeforeValidator(_without_reference)
+    ] = None
+    signal_enabled_channels: Items = ("source",)
+    signal_poll_interval_ms: Annotated[int, Field(ge=1)] = 5000
+    signal_file: Text = "file-signals.txt"
     schema_include_list: Patterns = ()
     schema_exclude_list: Patterns = ()
     table_include_list: Patterns = ()
@@ -238,6 +246,13 @@ class Connector(BaseModel):
             raise ValueError(f"contradicts {debezium_name(include)}: give one of the two")
         return value
 
+    @field_validator("signal_enabled_channels")
+    @classmethod
+    def _known_channels(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if unknown := [channel for channel in value if channel not in {"source", "file"}]:
+            raise ValueError(f"{unknown[0]!r} is no channel here: expected source or file; ops.signals is always read")
+        return value
+
     def matching(self, *, case_sensitive: bool) -> Self:
         """The same connector, whose patterns match names with case or without."""
         masks = tuple(replace(rule, case_sensitive=case_sensitive) for rule in self.column_masks)
@@ -253,7 +268,14 @@ class Connector(BaseModel):
             schemas=self._filter(self.schema_include_list, self.schema_exclude_list),
             tables=self._filter(self.table_include_list, self.table_exclude_list),
             columns=self._filter(self.column_include_list, self.column_exclude_list),
+            signals=self.signal_table,
         )
+
+    @property
+    def signal_table(self) -> TableName | None:
+        """The source's table of signals, if there is one and it is read."""
+        name = self.signal_data_collection
+        return None if name is None or "source" not in self.signal_enabled_channels else TableName(*name.split("."))
 
     @property
     def column_rules(self) -> ColumnRules:

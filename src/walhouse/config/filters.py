@@ -59,12 +59,14 @@ class TableFilter:
     schemas: NameFilter = NameFilter()
     tables: NameFilter = NameFilter()
     columns: NameFilter = NameFilter()
+    signals: TableName | None = None
+    """The table of signals, which is captured in any case."""
 
     def captures(self, name: TableName) -> bool:
         """True if the table is captured: its schema and its ``schema.table`` pass, and it is not the system's."""
-        return (
-            not is_system_schema(name.schema) and self.schemas.matches(name.schema) and self.tables.matches(str(name))
-        )
+        if is_system_schema(name.schema):
+            return False
+        return name == self.signals or (self.schemas.matches(name.schema) and self.tables.matches(str(name)))
 
     def kept_columns(self, name: TableName, columns: Sequence[str], key: Sequence[str]) -> tuple[int, ...]:
         """Positions in ``columns`` of those that are kept; the columns of the key always are."""

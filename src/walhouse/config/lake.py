@@ -83,6 +83,10 @@ class Lake(BaseModel):
         int, Field(ge=1, description="pages of 8 KiB in one chunk of a table's snapshot")
     ] = 8192
 
+    snapshot_pass_rows: Annotated[
+        int, Field(ge=1, description="rows that one pass of an incremental snapshot reads, in many chunks")
+    ] = 250_000
+
     @field_validator("path", mode="before")
     @classmethod
     def _no_url(cls, value: object) -> object:

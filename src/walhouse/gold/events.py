@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
-from walhouse.changes.columns import image_text, is_unchanged, latest_columns
+from walhouse.changes.columns import image_text, is_unchanged, key_text, latest_columns
 from walhouse.changes.facts import has_full_before
-from walhouse.gold.survey import is_move, key_text
+from walhouse.gold.survey import is_move
 from walhouse.pgoutput.row import Op
 
 if TYPE_CHECKING:
@@ -58,12 +58,15 @@ def state_columns(found: Survey) -> dict[str, str]:
 
 
 def after_truncate(changes: DataFrame, found: Survey) -> DataFrame:
-    """The changes that count: those after the last truncate, if there was one."""
+    """The changes that count: those after the last truncate, if there was one.
+
+    A row that was read after it is, too, since its table's lock was held then: even a superseded one.
+    """
     if found.truncated_at is None:
         return changes
     lsn, seq = found.truncated_at
     later = (F.col("commit_lsn") > lsn) | ((F.col("commit_lsn") == lsn) & (F.col("seq") > seq))
-    return changes.where(later & ~F.col("superseded"))
+    return changes.where(later)
 
 
 def row_image(relations: Sequence[RelationDescription], found: Survey) -> Column:

@@ -17,26 +17,13 @@ if TYPE_CHECKING:
     from walhouse.pgoutput.relation import RelationDescription
 
 GoldKey: TypeAlias = tuple[str, ...]
-"""Names of the key's columns in the key's order; empty for a bag."""
-
-
-def gold_key(relation: RelationDescription) -> GoldKey:
-    """The key of the relation's rows.
-
-    Identity default or an index: the identity columns, in the primary key's order where they are the primary key.
-    Identity full or nothing: the primary key, else the table is a bag (with nothing, only inserts ever come).
-    """
-    primary = relation.primary_key or ()
-    if relation.replica_identity in BY_KEY:
-        identity = relation.identity_columns
-        return primary if set(primary) == set(identity) else identity
-    return primary
+"""Names of the key's columns in the key's order (``RelationDescription.row_key``); empty for a bag."""
 
 
 def require_one_key(relations: Sequence[RelationDescription]) -> GoldKey:
     """The key of the last version. Raises GoldKeyError if changes of an earlier version may lack its columns."""
     current = relations[-1]
-    key = gold_key(current)
+    key = current.row_key
     for relation in relations[:-1]:
         by_identity = relation.replica_identity in BY_KEY
         sent = relation.identity_columns if by_identity else relation.column_names

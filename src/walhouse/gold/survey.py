@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
-from walhouse.changes.columns import Image, image_text, latest_columns
-from walhouse.gold.types import base_type
+from walhouse.changes.columns import key_text, latest_columns
 from walhouse.pgoutput.row import Op
 
 if TYPE_CHECKING:
@@ -61,11 +60,3 @@ def is_move(relations: Sequence[RelationDescription], key: GoldKey) -> Column:
     for column in key:
         differs |= ~key_text("before", column, relations).eqNullSafe(key_text("after", column, relations))
     return (F.col("op") == Op.UPDATE.value) & F.col("before").isNotNull() & differs
-
-
-def key_text(image: Image, column: str, relations: Sequence[RelationDescription]) -> Column:
-    """A key column's text, the same for values that PostgreSQL takes for equal: only the float ``-0`` is special."""
-    text = image_text(image, column, relations)
-    if base_type(latest_columns(relations)[column]) in {"float4", "float8"}:
-        return F.when(text == "-0", F.lit("0")).otherwise(text)
-    return text

@@ -26,6 +26,8 @@ BY_KEY: Final = frozenset("dic")
 
 _TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
 _TEXT_OIDS: Final = frozenset({25, 1042, 1043})
+_FLOATS: Final = frozenset({"float4", "float8"})
+_FLOAT_OIDS: Final = frozenset({700, 701})
 _FIRST_OWN_OID: Final = 16384
 """PostgreSQL's own types have lower OIDs."""
 
@@ -66,6 +68,11 @@ class ColumnDescription:
         if self.base_type is None:
             return self.type_oid in _TEXT_OIDS or self.type_oid >= _FIRST_OWN_OID
         return self.base_type in _TEXTS
+
+    @property
+    def is_float(self) -> bool:
+        """Whether two texts, ``0`` and ``-0``, are equal to PostgreSQL."""
+        return self.type_oid in _FLOAT_OIDS if self.base_type is None else self.base_type in _FLOATS
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +123,19 @@ class RelationDescription:
         if self.primary_key:
             return self.primary_key
         return self.unique_keys[0] if self.unique_keys else ()
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """The columns by which changes tell rows apart, in the key's order, never NULL; empty for a bag of rows.
+
+        Identity default or an index: the identity columns, in the primary key's order where they are the primary key.
+        Identity full or nothing: the primary key, else the table is a bag (with nothing, only inserts ever come).
+        """
+        primary = self.primary_key or ()
+        if self.replica_identity in BY_KEY:
+            identity = self.identity_columns
+            return primary if set(primary) == set(identity) else identity
+        return primary
 
     def keys(self, chosen: Sequence[str] | None) -> frozenset[str]:
         """Columns of the primary key and of the key of events, which are those that were chosen, else its own."""

@@ -98,6 +98,9 @@ MESSAGE_SEQ: Final = -1
 TRANSACTION_SEQ: Final = -2
 """``seq`` of the row that says that there was a transaction: before all of its changes."""
 
+CHUNK_ID: Final = "incremental-"
+"""How the id of a snapshot begins whose chunks are each read in a snapshot of their own."""
+
 SNAPSHOT_SEQ: Final = -(2**62)
 """``seq`` of the first row of a snapshot's chunk 0. Row ``r`` of chunk ``c`` has ``SNAPSHOT_SEQ + c * 2**32 + r``:
 unique, and before every change at the same commit LSN, since a commit that starts at a snapshot's LSN is not part of

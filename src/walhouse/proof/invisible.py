@@ -10,7 +10,7 @@ then), so whatever the snapshot does not see of a key is later than what it sees
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
@@ -18,7 +18,6 @@ from walhouse.changes.columns import image_text
 from walhouse.changes.facts import facts_of
 from walhouse.gold.bag import fold_bag
 from walhouse.gold.fold import fold
-from walhouse.gold.key import gold_key
 from walhouse.gold.survey import survey
 from walhouse.pgoutput.row import Op
 from walhouse.proof.compare import key_texts
@@ -34,6 +33,9 @@ if TYPE_CHECKING:
     from walhouse.lsn import Lsn
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.visibility import Visibility
+
+
+_SNAPSHOT: Final = "struct<id:string,chunk:bigint,visibility:string>"
 
 
 def invisible_changes(changes: DataFrame, visibility: Visibility, h: Lsn) -> DataFrame:
@@ -62,7 +64,7 @@ def expected_overrides(
 
     With a key: ``key`` ARRAY<STRING> and ``values`` ARRAY<STRING> (NULL: no row). A bag: ``values`` and ``copies``.
     """
-    relation, key = relations[-1], gold_key(relations[-1])
+    relation, key = relations[-1], relations[-1].row_key
     changes = _as_proof_texts(invisible_changes(changes, visibility, h), relations)
     found = survey(changes, (relation,), key, facts_of(changes))
     if found.rows == 0:
@@ -93,7 +95,7 @@ def _as_proof_texts(changes: DataFrame, relations: Sequence[RelationDescription]
         )
         for side in sides
     }
-    wanted = ("op", "commit_lsn", "seq", "before_kind", "unchanged", "superseded")
+    wanted = ("op", "commit_lsn", "seq", "before_kind", "unchanged", "snapshot", "superseded")
     return changes.select(
         *wanted,
         F.lit(relation.version).alias("relation_version"),
@@ -120,6 +122,7 @@ def _as_base(rows: DataFrame, relation: RelationDescription) -> DataFrame:
         F.lit(0).cast("bigint").alias("seq"),
         F.lit(None).cast("string").alias("before_kind"),
         nothing.alias("unchanged"),
+        F.lit(None).cast(_SNAPSHOT).alias("snapshot"),
         F.lit(True).alias("superseded"),  # noqa: FBT003  (F.lit's value)
         F.lit(relation.version).alias("relation_version"),
         nothing.alias("before"),

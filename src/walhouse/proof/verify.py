@@ -20,7 +20,6 @@ from walhouse.bronze.initial import group_chunks
 from walhouse.bronze.source import SnapshotPlan, load
 from walhouse.changes.epoch import EpochRange
 from walhouse.changes.resolve import bronze_range, resolve
-from walhouse.gold.key import gold_key
 from walhouse.lakehouse.tables import create_table, table_exists
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.connection import connect
@@ -175,7 +174,7 @@ class Verification:
                 source,
                 self._gold_rows(relation.name),
                 relation,
-                gold_key(relation),
+                relation.row_key,
                 limit=limit,
                 expected_overrides=self._overrides(source, relation, snapshot, epoch),
             )

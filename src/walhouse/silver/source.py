@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from walhouse.changes.facts import Facts
 from walhouse.names import string_literal
-from walhouse.pgoutput.row import Op
+from walhouse.pgoutput.row import CHUNK_ID, Op
 
 if TYPE_CHECKING:
     from walhouse.names import TableName
@@ -45,6 +45,8 @@ XID_EPOCH: Final = 1 << 32
 """The stream's transaction ids have 32 bits; a snapshot's and our own ``xid`` have 64."""
 
 
+_OF_CHUNK: Final = f"coalesce(startswith(snapshot.id, '{CHUNK_ID}'), false)"
+
 NOTHING: Final = Facts()
 
 CAPTURE_TIMES: Final = (
@@ -61,7 +63,8 @@ def source(settings: SilverSettings, table: TableName, facts: Facts = NOTHING) -
     ``facts``: which snapshot rows are the first and the last of their table, and of all.
     """
     is_read = f"op = '{Op.READ.value}'"
-    lsn = f"CASE WHEN {is_read} THEN commit_lsn ELSE lsn END"
+    # a chunk's row has a place of its own, but Debezium tells no position of it
+    lsn = f"CASE WHEN {_OF_CHUNK} THEN NULL WHEN {is_read} THEN commit_lsn ELSE lsn END"
     committed = "coalesce(commit_ts, captured_at)"
     values = {
         "version": string_literal(settings.version),
@@ -87,6 +90,11 @@ def source(settings: SilverSettings, table: TableName, facts: Facts = NOTHING) -
 
 def _marker(facts: Facts) -> str:
     """Of a snapshot row: of several that hold, the last of all, the first of all, the last of the table."""
+    whole = _marker_of_whole(facts)
+    return whole if facts.chunks is None else f"CASE WHEN {_OF_CHUNK} THEN 'incremental' ELSE {whole} END"
+
+
+def _marker_of_whole(facts: Facts) -> str:
     if facts.snapshot_seqs is None:
         return "'true'"
     first, last = facts.snapshot_seqs

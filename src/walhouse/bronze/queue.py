@@ -1,0 +1,86 @@
+"""Which tables are still to be read by chunks, and how far each is.
+
+Invariant: the queue is part of the progress row that is written in the same Delta commit as the chunks that it counts,
+so a chunk that is in bronze is never read again, and one that is not is.
+Source: Debezium 3.6, PostgreSQL connector, "Incremental snapshots"; the order of its tables is that of the requests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from walhouse.names import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedTable:
+    """One table of a request. Keys are rows' values: they are in bronze, and never in a message or log."""
+
+    request: str
+    """The id of the signal that asked for it."""
+    table: TableName
+    condition: str | None = None
+    """SQL that its rows must fulfil."""
+    key: tuple[str, ...] | None = None
+    """The columns to read by, if not the rows' own key."""
+    after: tuple[str, ...] | None = field(default=None, repr=False)
+    """The last key that was read; None: nothing yet."""
+    upto: tuple[str, ...] | None = field(default=None, repr=False)
+    """The largest key when it began: what is inserted beyond is left to the stream. None: not begun."""
+    rows: int = 0
+    chunks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotQueue:
+    """The tables in their order; the first is read."""
+
+    tables: tuple[QueuedTable, ...] = ()
+    paused: bool = False
+    next_chunk: int = 0
+    """Number of the next chunk, of whatever table: the identity of its rows."""
+
+    @property
+    def head(self) -> QueuedTable | None:
+        """The table that is to be read now; None if there is none or the snapshots are paused."""
+        return self.tables[0] if self.tables and not self.paused else None
+
+    def add(self, tables: Iterable[QueuedTable]) -> Self:
+        """With more tables at the end. One that waits already, with the same condition, is not added."""
+        known = {(each.table, each.condition, each.key) for each in self.tables}
+        new = [each for each in tables if (each.table, each.condition, each.key) not in known]
+        return replace(self, tables=(*self.tables, *new))
+
+    def without(self, tables: Iterable[TableName]) -> Self:
+        """Without these tables."""
+        gone = frozenset(tables)
+        return replace(self, tables=tuple(each for each in self.tables if each.table not in gone))
+
+    def after_head(self) -> Self:
+        """Without the table that is first."""
+        return replace(self, tables=self.tables[1:])
+
+    def with_head(self, head: QueuedTable, *, chunks: int = 0) -> Self:
+        """With another state of the first table, ``chunks`` of which were read."""
+        return replace(self, tables=(head, *self.tables[1:]), next_chunk=self.next_chunk + chunks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the progress row keeps."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> Self:
+        """Read what ``to_dict`` gave, by way of JSON."""
+        return cls(tuple(_table(each) for each in raw["tables"]), raw["paused"], raw["next_chunk"])
+
+
+NOTHING_QUEUED = SnapshotQueue()
+
+
+def _table(raw: dict[str, Any]) -> QueuedTable:
+    lists = {name: None if raw[name] is None else tuple(raw[name]) for name in ("key", "after", "upto")}
+    return QueuedTable(**{**raw, **lists, "table": TableName(*raw["table"])})

@@ -1,0 +1,80 @@
+"""Where the rows of a chunk stand among the changes: exactly, by what the chunk's snapshot has seen.
+
+A chunk is read in a snapshot of its own, with the insert LSN ``H`` read right after it. Every commit that it sees
+starts before ``H``, but not every commit before ``H`` is seen: a commit is in the WAL before it is visible.
+
+Invariant: a row stands at ``H``, unless a change of its key before ``H`` is invisible to its snapshot. Then the row is
+older than that change. If the change belongs to the epoch at hand, the row is ``superseded``: no event of its own, but
+the base onto which the change is folded. If an earlier epoch has applied it, the row tells nothing new and is left out.
+
+That is exact because on one key commits become visible in the order of their LSNs: the row's lock is held until then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+
+from walhouse.changes.columns import key_text
+from walhouse.changes.facts import is_of_chunk
+from walhouse.pgoutput.row import Op
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from walhouse.changes.columns import Image
+    from walhouse.changes.facts import ChunkFacts
+    from walhouse.pgoutput.relation import RelationDescription
+
+
+def placed(
+    changes: DataFrame, earlier: DataFrame, relations: Sequence[RelationDescription], chunks: ChunkFacts
+) -> DataFrame:
+    """Resolved changes with each chunk row where it belongs.
+
+    ``changes``: the epoch's, see ``resolve``; ``earlier``: all of the table's before the epoch; ``relations``: all
+    versions that either needs, the current one last; ``chunks``: what is known of the chunk rows among ``changes``.
+    """
+    late = _by_key(changes, relations, chunks, early=False).unionAll(_by_key(earlier, relations, chunks, early=True))
+    late = late.distinct().localCheckpoint()  # few, if any, and used twice
+    if late.isEmpty():
+        return changes
+    rows = changes.where(is_of_chunk()).select(
+        "commit_lsn", "seq", F.col("snapshot.visibility").alias("visibility"), _key("after", relations).alias("key")
+    )
+    older = F.col("late_lsn") < F.col("commit_lsn")
+    hit = rows.join(F.broadcast(late), "key").where(older & is_invisible(F.col("late_xid"), F.col("visibility")))
+    found = hit.groupBy("commit_lsn", "seq").agg(F.max("early").alias("early"))
+    joined = changes.join(F.broadcast(found), ["commit_lsn", "seq"], "left")
+    kept = joined.where(~F.coalesce("early", F.lit(False)))  # noqa: FBT003  (F.lit's value)
+    return kept.withColumn("superseded", F.col("superseded") | F.col("early").isNotNull()).select(changes.columns)
+
+
+def is_invisible(xid: Column, visibility: Column) -> Column:
+    """True if a snapshot ``xmin:xmax:xip,xip`` has not seen the committed transaction: ``Visibility.sees``, negated."""
+    parts = F.split(visibility, ":")
+    xmin, xmax, running = parts[0].cast("bigint"), parts[1].cast("bigint"), F.split(parts[2], ",")
+    return (xid >= xmin) & ((xid >= xmax) | F.array_contains(running, xid.cast("string")))
+
+
+def _by_key(
+    changes: DataFrame, relations: Sequence[RelationDescription], chunks: ChunkFacts, *, early: bool
+) -> DataFrame:
+    """The keys that changes touched which some chunk may not have seen: key, late_lsn, late_xid, early."""
+    may_be_unseen = (F.col("commit_lsn") < chunks.last_lsn) & (F.col("xid") >= chunks.xmin)
+    is_change = F.col("op").isin(Op.CREATE.value, Op.UPDATE.value, Op.DELETE.value)
+    sides: tuple[Image, ...] = ("before", "after")
+    keys = F.array_compact(F.array(*(F.when(F.col(side).isNotNull(), _key(side, relations)) for side in sides)))
+    return changes.where(may_be_unseen & is_change).select(
+        F.explode(keys).alias("key"),
+        F.col("commit_lsn").alias("late_lsn"),
+        F.col("xid").alias("late_xid"),
+        F.lit(early).alias("early"),
+    )
+
+
+def _key(image: Image, relations: Sequence[RelationDescription]) -> Column:
+    return F.array(*(key_text(image, column, relations) for column in relations[-1].row_key))

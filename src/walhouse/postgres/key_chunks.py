@@ -1,0 +1,246 @@
+"""Reading a table with a key piece by piece, each piece in a short transaction and a snapshot of its own.
+
+Invariant: a chunk's rows are exactly what its snapshot sees of its range of keys, as the text that the WAL would give.
+The table's lock is taken before the snapshot, so nothing that changes rows without an event falls between; the LSN is
+read after the snapshot, so every commit that the snapshot sees starts before it; and rows are given out as complete
+only when the server has flushed its WAL up to there, since a commit can be visible, then lost in the server's crash.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import psycopg
+from psycopg import sql
+
+from walhouse.errors import ConditionError, TableChangedError
+from walhouse.lsn import Lsn
+from walhouse.postgres.connection import source_errors
+from walhouse.postgres.copy_out import copied_blocks
+from walhouse.postgres.visibility import Visibility
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from walhouse.names import TableName
+    from walhouse.pgoutput.relation import RelationDescription
+    from walhouse.postgres.connection import Connection
+
+Key: TypeAlias = tuple[str, ...]
+"""A row's key as PostgreSQL's texts, in the order of the key's columns. A value of a row: never in a message or log."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedTable:
+    """A table that is read by ranges of its key. Can be pickled."""
+
+    relation: RelationDescription
+    key: tuple[str, ...]
+    """The columns to read by: unique together, none of them NULL."""
+    columns: str
+    """Fingerprint of the table's columns when this was made, ``columns_fingerprint``."""
+    row_filter: str | None = None
+    """The publication's WHERE expression, as SQL."""
+    condition: str | None = None
+    """The user's WHERE expression, as SQL."""
+
+    @property
+    def name(self) -> TableName:
+        """The table that changes are published under."""
+        return self.relation.name
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChunk:
+    """The rows of a table with keys in ``(after, upto]``; ``after`` None: from the first. Can be pickled."""
+
+    table: KeyedTable
+    number: int
+    """Unique in the lake: part of the identity of its rows."""
+    after: Key | None
+    upto: Key
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSnapshot:
+    """What a chunk was read in: the transactions that it has seen, and the insert LSN right after it was taken."""
+
+    visibility: Visibility
+    lsn: Lsn
+
+
+_FINGERPRINT: Final = """
+    SELECT coalesce(md5(string_agg(format('%%s %%s %%s', attname, atttypid, atttypmod), ',' ORDER BY attnum)), '')
+    FROM pg_attribute WHERE attrelid = {} AND attnum > 0 AND NOT attisdropped"""
+
+_ROW_FILTER: Final = """
+    SELECT to_jsonb(p) ->> 'rowfilter' FROM pg_publication_tables p
+    WHERE pubname = %s AND schemaname = %s AND tablename = %s"""
+
+
+def keyed_table(
+    connection: Connection,
+    relation: RelationDescription,
+    key: Sequence[str],
+    *,
+    publication: str,
+    condition: str | None,
+) -> KeyedTable:
+    """The table as it is now. Raises ConditionError if the condition is no expression over its columns."""
+    name = relation.name
+    with source_errors(table=str(name)):
+        row_filter = connection.execute(_ROW_FILTER, [publication, *name]).fetchone()
+        fingerprint = connection.execute(_fingerprint(relation.oid)).fetchone()
+    table = KeyedTable(
+        relation,
+        tuple(key),
+        columns="" if fingerprint is None else fingerprint[0],
+        row_filter=None if row_filter is None else row_filter[0],
+        condition=condition,
+    )
+    if condition is not None:
+        _require_expression(connection, table)
+    return table
+
+
+def largest_key(connection: Connection, table: KeyedTable) -> Key | None:
+    """The key of the last row; None if there is no row."""
+    statement = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT 1").format(
+        _texts(table), _source(table), _where(table), _order(table, sql.SQL("{} DESC"))
+    )
+    with source_errors(table=str(table.name)), connection.transaction():
+        connection.execute("SET TRANSACTION READ ONLY")
+        row = connection.execute(statement).fetchone()
+    return None if row is None else tuple(row)
+
+
+def chunk_ends(
+    connection: Connection, table: KeyedTable, after: Key | None, upto: Key, *, size: int, count: int
+) -> list[Key]:
+    """The last key of each of the next ``count`` chunks of ``size`` rows; the last is ``upto`` if all is covered."""
+    page = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT {}").format(
+        _columns(table.key), _source(table), _where(table, after, upto), _order(table), sql.Literal(size * count)
+    )
+    numbered = sql.SQL("SELECT *, row_number() OVER (ORDER BY {}) AS walhouse_row FROM ({}) AS page").format(
+        _order(table), page
+    )
+    statement = sql.SQL("SELECT {} FROM ({}) AS numbered WHERE walhouse_row % {} = 0 ORDER BY walhouse_row").format(
+        _texts(table), numbered, sql.Literal(size)
+    )
+    with source_errors(table=str(table.name)), connection.transaction():
+        connection.execute("SET TRANSACTION READ ONLY")
+        ends: list[Key] = [tuple(row) for row in connection.execute(statement)]
+    return ends if len(ends) == count else [*ends, upto]
+
+
+def read_chunk(connection: Connection, chunk: KeyChunk) -> Iterator[tuple[ChunkSnapshot, list[bytes]]]:
+    """The blocks of a COPY in text format of the chunk's rows, one a row: the kept columns, by position.
+
+    ``connection``: in autocommit. Raises TableChangedError if the table's columns are no longer those that the chunk
+    was planned for, LockTimeoutError, PrivilegeError.
+    """
+    table = chunk.table
+    with source_errors(table=str(table.name)):
+        snapshot = _begin(connection, table)
+        for blocks in copied_blocks(connection, _copy(chunk)):
+            yield snapshot, blocks
+        connection.execute("COMMIT")
+
+
+def _begin(connection: Connection, table: KeyedTable) -> ChunkSnapshot:
+    """Lock, then look: all in one round trip. The first query takes the transaction's snapshot, and locking is none."""
+    statement = sql.SQL(
+        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; LOCK TABLE {} IN ACCESS SHARE MODE;"
+        " SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text, ({})"
+    ).format(sql.Identifier(*table.name), _fingerprint(table.relation.oid))
+    cursor = connection.execute(statement)
+    while cursor.nextset():
+        pass
+    row = cursor.fetchone()
+    assert row is not None, "a query without FROM gives a row"
+    seen, lsn, columns = row
+    if columns != table.columns:
+        connection.execute("ROLLBACK")
+        raise TableChangedError(
+            f"The columns of {table.name} changed before a part of its snapshot was read.", table=str(table.name)
+        )
+    return ChunkSnapshot(Visibility.parse(seen), Lsn.parse(lsn).page_aligned())
+
+
+def _require_expression(connection: Connection, table: KeyedTable) -> None:
+    """Let the server plan it, by the extended protocol, which takes one statement only."""
+    statement = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE {} AND %s").format(_source(table), _where(table))
+    name = str(table.name)
+    try:
+        with connection.transaction():
+            connection.execute("SET TRANSACTION READ ONLY")
+            connection.execute(_with_escaped_percents(statement, connection), [True])
+    except (
+        psycopg.errors.SyntaxErrorOrAccessRuleViolation,
+        psycopg.DataError,
+        psycopg.errors.FeatureNotSupported,
+    ) as error:
+        raise ConditionError(
+            f"The condition for {name} is no SQL expression over its columns ({type(error).__name__}).",
+            todo="Give what would stand after WHERE, without the word, and try it in a SELECT of your own first.",
+            table=name,
+        ) from None
+
+
+def _with_escaped_percents(statement: sql.Composed, connection: Connection) -> bytes:
+    """All percent signs doubled, but for the last: it is the parameter's."""
+    text, _, rest = statement.as_string(connection).rpartition("%s")
+    return f"{text.replace('%', '%%')}%s{rest}".encode()
+
+
+def _fingerprint(oid: int) -> sql.Composed:
+    return sql.SQL(_FINGERPRINT.replace("%%", "%")).format(sql.Literal(oid))
+
+
+def _copy(chunk: KeyChunk) -> sql.Composed:
+    table = chunk.table
+    return sql.SQL("COPY (SELECT {} FROM {} WHERE {}) TO STDOUT").format(
+        _columns(table.relation.column_names), _source(table), _where(table, chunk.after, chunk.upto)
+    )
+
+
+def _source(table: KeyedTable) -> sql.Composable:
+    """The table without what inherits from it; of a partitioned one all partitions."""
+    name = sql.Identifier(*table.name)
+    return name if table.relation.partitioned else sql.SQL("ONLY {}").format(name)
+
+
+def _where(table: KeyedTable, after: Key | None = None, upto: Key | None = None) -> sql.Composed:
+    conditions: list[sql.Composable] = [sql.SQL("true")]
+    if after is not None:
+        conditions.append(_compared(table, ">", after))
+    if upto is not None:
+        conditions.append(_compared(table, "<=", upto))
+    # a line of its own, so that a comment at an expression's end does not reach beyond it
+    conditions += [
+        sql.SQL("({}\n)").format(sql.SQL(each)) for each in (table.row_filter, table.condition) if each is not None
+    ]
+    return sql.SQL(" AND ").join(conditions)
+
+
+def _compared(table: KeyedTable, operator: str, key: Key) -> sql.Composed:
+    types = {column.name: column.type_name for column in table.relation.columns}
+    values = sql.SQL(", ").join(
+        sql.SQL("{}::{}").format(sql.Literal(text), sql.SQL(types[name] or "text"))
+        for name, text in zip(table.key, key, strict=True)
+    )
+    return sql.SQL("({}) {} ({})").format(_columns(table.key), sql.SQL(operator), values)
+
+
+def _texts(table: KeyedTable) -> sql.Composed:
+    """The key's columns by their output functions."""
+    return sql.SQL(", ").join(sql.SQL("format('%s', {})").format(sql.Identifier(name)) for name in table.key)
+
+
+def _columns(names: Sequence[str]) -> sql.Composed:
+    return sql.SQL(", ").join(map(sql.Identifier, names))
+
+
+def _order(table: KeyedTable, form: sql.SQL | None = None) -> sql.Composed:
+    return sql.SQL(", ").join((form or sql.SQL("{}")).format(sql.Identifier(name)) for name in table.key)
