@@ -13,24 +13,24 @@ Invariant: everything that writes to the lake does so inside the lake's write lo
 from __future__ import annotations
 
 import json
-import re
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from walhouse.bronze.capture import Capture, CaptureStep
-from walhouse.bronze.progress import read_position, read_whole_position
-from walhouse.bronze.signal_channels import give_signal
-from walhouse.bronze.signals import Signal
+from walhouse.bronze.notifications import has_ended, notifications_of, require_read
+from walhouse.bronze.progress import read_whole_position
+from walhouse.bronze.signal_channels import ensure_signals, give_signal
+from walhouse.bronze.signals import Signal, snapshot_data
 from walhouse.bronze.table import ensure_bronze, new_generation
 from walhouse.changes.epochs import Layer
 from walhouse.changes.relations import RelationCatalog
 from walhouse.config.configuration import Configuration, load
-from walhouse.errors import WalhouseError
+from walhouse.errors import LakeLockedError, WalhouseError
 from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout
 from walhouse.lakehouse.lock import WriteLock
 from walhouse.lakehouse.session import get_session
@@ -41,6 +41,7 @@ from walhouse.ops.status import Status, read_status
 from walhouse.postgres.check import check_source
 from walhouse.postgres.connection import connect
 from walhouse.postgres.publication import drop_publication
+from walhouse.postgres.signal_table import ensure_signal_table
 from walhouse.postgres.slot import drop_slot, find_slot
 from walhouse.postgres.wal import flushed_lsn
 from walhouse.proof.verify import Proof, Verification
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from walhouse.bronze.notifications import Notification
     from walhouse.bronze.progress import Progress
     from walhouse.bronze.settings import CaptureSettings
     from walhouse.changes.epoch import AppliedTable
@@ -196,12 +198,12 @@ class Walhouse:
     def silver(self, progress: Reporter | None = None) -> int:
         """Apply to silver what bronze has. Returns the number of bronze rows applied."""
         with self._writing():
-            return self._apply((Layer.SILVER,), self._whole_position(), progress or Silent())
+            return self._apply((Layer.SILVER,), self._position(), progress or Silent())
 
     def gold(self, progress: Reporter | None = None) -> int:
         """Apply to gold what bronze has. Returns the number of bronze rows applied."""
         with self._writing():
-            return self._apply((Layer.GOLD,), self._whole_position(), progress or Silent())
+            return self._apply((Layer.GOLD,), self._position(), progress or Silent())
 
     def run(self, *, continuous: bool = False, progress: Reporter | None = None) -> None:
         """Capture, silver and gold until the source's LSN of now is applied; ``continuous``: and go on, until stopped.
@@ -229,19 +231,38 @@ class Walhouse:
         ``kind`` and ``data`` as Debezium has them: ``execute-snapshot`` with ``data-collections``, for instance. What
         becomes of it is told in ``ops.notifications``.
         """
-        signal = Signal(signal_id or str(uuid.uuid4()), kind, json.dumps(data))
-        give_signal(self.spark, self.layout, signal)
-        return signal.id
+        return give_signal(self.spark, self.layout, Signal(signal_id or str(uuid.uuid4()), kind, json.dumps(data)))
 
     def snapshot(self, tables: Sequence[TableName], where: str | None = None, signal_id: str | None = None) -> str:
         """Ask for an incremental snapshot of these tables; ``where``: SQL that their rows must fulfil. Returns its id.
 
         It is read by the next capture, or by the one that runs, while streaming goes on.
         """
-        names = [re.escape(str(table)) for table in tables]
-        conditions = [] if where is None else [{"data-collection": name, "filter": where} for name in names]
-        data = {"data-collections": names, "type": "incremental", "additional-conditions": conditions}
-        return self.signal("execute-snapshot", data, signal_id)
+        return self.signal("execute-snapshot", snapshot_data(tables, where), signal_id)
+
+    def follow(
+        self, request: str, progress: Reporter | None = None, *, poll_seconds: float = 2.0
+    ) -> list[Notification]:
+        """Wait until a request has come to its end; what was told of it. A local lake that nobody works on is run here.
+
+        Raises RequestRefusedError, TableNotReadError.
+        """
+        while not has_ended(told := notifications_of(self.spark, self.layout, request)):
+            time.sleep(poll_seconds)
+            with suppress(LakeLockedError):  # whoever works on it follows the request, too
+                if self.layout.path is not None:
+                    self.run(progress=progress)
+        return require_read(request, told)
+
+    def init_signals(self) -> list[str]:
+        """Make ``ops.signals`` and, if there is to be one, the source's signal table. Returns their names."""
+        ensure_signals(self.spark, self.layout)
+        made = [str(self.layout.ops("signals"))]
+        settings = self._capture_settings
+        if settings.signals.table is not None:
+            ensure_signal_table(self._connect(), settings.signals.table, settings.publication)
+            made.append(str(settings.signals.table))
+        return made
 
     def verify(
         self, tables: Sequence[TableName] | None = None, progress: Reporter | None = None, limit: int = 10
@@ -322,9 +343,6 @@ class Walhouse:
             return sum(pool.map(run, layers))
 
     def _position(self) -> tuple[int, Lsn] | None:
-        return read_position(self.spark, self.layout) if table_exists(self.spark, self.layout.bronze) else None
-
-    def _whole_position(self) -> tuple[int, Lsn] | None:
         return read_whole_position(self.spark, self.layout) if table_exists(self.spark, self.layout.bronze) else None
 
     def _go_on(self, reporter: Reporter) -> None:

@@ -167,6 +167,13 @@ class ConditionError(SourceError):
     safe = "Nothing was read; streaming goes on."
 
 
+class TableNotReadError(SourceError):
+    """A table of a snapshot that was asked for could not be read. Fields: id, table, status."""
+
+    safe = "The other tables were read; streaming goes on."
+    todo = "Mend what is said above, then ask again."
+
+
 class TemporarySpaceError(SourceError):
     """The range does not fit into the server's temp_file_limit. Fields: slot, range."""
 
@@ -270,6 +277,13 @@ class BagMismatchError(LakeError):
 
 class UnresolvedValueError(LakeError):
     """A value that was not sent cannot be found anywhere in the lake. Fields: table, column."""
+
+
+class RequestRefusedError(WalhouseError):
+    """A signal or a snapshot that was asked for cannot be followed. Fields: id, table."""
+
+    exit_code = 2
+    safe = "Nothing was read; streaming goes on."
 
 
 class NotProvenError(WalhouseError):

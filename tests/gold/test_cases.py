@@ -103,10 +103,8 @@ def second_epoch() -> list[tuple[object, ...]]:
     insert("born and dead", "1.0", "Tshort")
     delete("born and dead", "1.0")
     # a snapshot row that its snapshot read before the update below, which it lacks
-    changes.append(
-        change("r", 90_000, -(2**62), DESCRIBED, after=("superseded", "1.0", "Tbase", None), superseded=True)
-    )
     update("superseded", "1.0", at="2024-01-01 00:00:00")
+    changes.append(change("r", lsn, -(2**62), DESCRIBED, after=("superseded", "1.0", "Tbase", None), superseded=True))
     lsn += 10
     changes.append(change("u", lsn, 0, LATER, after=("untouched", "1.0", None, None, "7"), unchanged=("body",)))
     return changes

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from walhouse.bronze.append import append
 from walhouse.bronze.incremental import IncrementalSnapshots
 from walhouse.bronze.initial import InitialPass
-from walhouse.bronze.notifications import Notification, notify
+from walhouse.bronze.notifications import Event, Notification, notify
 from walhouse.bronze.progress import Progress, read_progress
+from walhouse.bronze.queue import QueuedTable
 from walhouse.bronze.signal_channels import SignalChannels
 from walhouse.bronze.signals import follow
 from walhouse.bronze.source import WalRangePlan, load
 from walhouse.bronze.table import ensure_bronze
+from walhouse.config.connector import SnapshotMode
 from walhouse.errors import SlotGapError, SlotMissingError
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.decoder import DecoderPlan
@@ -28,22 +30,24 @@ from walhouse.postgres.identity import read_identity, require_same
 from walhouse.postgres.probe import has_frames
 from walhouse.postgres.publication import (
     captured_tables,
+    has_more_tables,
     publishes_roots,
     read_publication,
     require_unchanged,
 )
 from walhouse.postgres.replica_identity import set_identities
 from walhouse.postgres.slot import advance, find_slot, require_usable
-from walhouse.postgres.wal import current_xid, flushed_lsn, insert_lsn, wait_flushed
+from walhouse.postgres.wal import current_xid, flushed_lsn, insert_lsn, oldest_running, wait_flushed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
 
     from walhouse.bronze.settings import CaptureSettings
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.slot import SlotState
 
@@ -148,8 +152,9 @@ class Capture:
 
     @property
     def has_chunks(self) -> bool:
-        """Whether there is a table to be read by chunks."""
-        return self._require_begun().queue.head is not None
+        """Whether there is a table to be read by chunks, and it may be."""
+        head = self._require_begun().queue.head
+        return head is not None and (head.not_before is None or oldest_running(self._conn) >= head.not_before)
 
     def read_chunks(self, report: Callable[[CaptureStep], None]) -> Progress:
         """One pass of chunks, and the stream up to where their rows belong."""
@@ -194,6 +199,8 @@ class Capture:
             progress.next(end, self._publication(progress)), is_open=progress.is_open and end < self._closing
         )
         catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
+        added = self._added(progress.publication, upcoming.publication, catalog)
+        upcoming = replace(upcoming, queue=progress.queue.add(added))
         self._layout.require_distinct(relation.name for relation in catalog.values())
         known = self._relations.versions
         announced = tuple(relation for relation in catalog.values() if relation.version not in known)
@@ -229,7 +236,26 @@ class Capture:
         self._progress = written  # it is in bronze, whatever becomes of the slot
         self._relations.refresh(written.pass_number)
         advance(self._conn, self._settings.slot, written.captured_to)
+        started = [
+            Notification(each.request, Event.STARTED, data={"data_collections": str(each.table)}) for each in added
+        ]
+        notify(self._spark, self._layout, self._settings.connector, started)
         return written
+
+    def _added(self, old: str, new: str, catalog: Mapping[int, RelationDescription]) -> list[QueuedTable]:
+        """Tables that were added to the publication since the last pass: what they hold already was never sent.
+
+        What transactions that run now wrote before the change is not sent either: their end is waited for.
+        """
+        if self._settings.snapshot_mode is SnapshotMode.NO_DATA or not has_more_tables(old, new):
+            return []
+        known = self._relations.oids
+        xid = current_xid(self._conn)
+        return [
+            QueuedTable(f"added-{oid}", relation.name, not_before=xid)
+            for oid, relation in catalog.items()
+            if oid not in known and relation.name != self._settings.signals.table
+        ]
 
     def _publication(self, progress: Progress) -> str:
         """The publication's fingerprint. Raises PublicationChangedError if changes may be missing."""

@@ -14,9 +14,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
+from walhouse.errors import RequestRefusedError, TableNotReadError
 from walhouse.lakehouse.tables import create_table, table_exists
 
 if TYPE_CHECKING:
@@ -75,8 +77,26 @@ COLUMNS: Final = StructType(
         StructField("type", StringType(), metadata={"comment": "STARTED, IN_PROGRESS, TABLE_SCAN_COMPLETED ..."}),
         StructField("additional_data", MapType(StringType(), StringType()), metadata={"comment": "What it tells"}),
         StructField("timestamp", LongType(), metadata={"comment": "When it was written, milliseconds since 1970"}),
+        StructField("number", LongType(), metadata={"comment": "Order among those with the same timestamp"}),
     ]
 )
+
+
+def has_ended(told: Sequence[Notification]) -> bool:
+    """Whether nothing more will be told of a request."""
+    return any(each.type in {Event.COMPLETED, Event.ABORTED, Event.REFUSED} for each in told)
+
+
+def notifications_of(spark: SparkSession, layout: LakeLayout, request: str) -> list[Notification]:
+    """What was told of a request so far, in its order."""
+    table = layout.ops("notifications")
+    if not table_exists(spark, table):
+        return []
+    rows = spark.table(str(table)).where(F.col("id") == request).orderBy("timestamp", "number")
+    return [
+        Notification(row["id"], Event(row["type"]), row["aggregate_type"], row["additional_data"])
+        for row in rows.toLocalIterator()
+    ]
 
 
 def notify(spark: SparkSession, layout: LakeLayout, connector: str, notifications: Sequence[Notification]) -> None:
@@ -94,13 +114,26 @@ def notify(spark: SparkSession, layout: LakeLayout, connector: str, notification
             properties={"delta.appendOnly": "true"},
         )
     now = int(datetime.now(UTC).timestamp() * 1000)
-    columns: tuple[list[object], ...] = ([], [], [], [], [])
-    for each in notifications:
+    columns: tuple[list[object], ...] = ([], [], [], [], [], [])
+    for number, each in enumerate(notifications):
         data = {"connector_name": connector, **each.data}
-        for column, value in zip(columns, (each.id, each.aggregate_type, each.type, [*data.items()], now), strict=True):
+        row = (each.id, each.aggregate_type, each.type, [*data.items()], now, number)
+        for column, value in zip(columns, row, strict=True):
             column.append(value)
         told = ", ".join(f"{name}={value}" for name, value in data.items() if name not in KEYS)
         log.info("%s %s: %s", each.aggregate_type, each.type, told)
     fields = zip(to_arrow_schema(COLUMNS, timezone="UTC"), columns, strict=True)
     rows = pa.table([pa.array(values, field.type) for field, values in fields], names=COLUMNS.names)
     spark.createDataFrame(rows, COLUMNS).coalesce(1).write.format("delta").mode("append").saveAsTable(str(table))
+
+
+def require_read(request: str, told: Sequence[Notification]) -> list[Notification]:
+    """The notifications, if they tell of no failure. Raises RequestRefusedError, TableNotReadError."""
+    for each in told:
+        if each.type is Event.REFUSED:
+            raise RequestRefusedError(f"The signal was refused: {each.data['reason']}.", id=request)
+        status = each.data.get("status", ScanStatus.SUCCEEDED)
+        if status not in {ScanStatus.SUCCEEDED, ScanStatus.EMPTY}:
+            table, reason = each.data["scanned_collection"], each.data.get("reason", status)
+            raise TableNotReadError(f"{table} was not read: {reason}", id=request, table=table, status=status)
+    return list(told)

@@ -31,8 +31,9 @@ class QueuedTable:
     """The last key that was read; None: nothing yet."""
     upto: tuple[str, ...] | None = field(default=None, repr=False)
     """The largest key when it began: what is inserted beyond is left to the stream. None: not begun."""
-    rows: int = 0
     chunks: int = 0
+    not_before: int | None = None
+    """A transaction id: it may be read once all before it have ended. Earlier ones wrote rows that were not sent."""
 
 
 @dataclass(frozen=True, slots=True)

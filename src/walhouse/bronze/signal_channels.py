@@ -66,11 +66,12 @@ def ensure_signals(spark: SparkSession, layout: LakeLayout) -> None:
         create_table(spark, layout, table, COLUMNS, comment="INSERT here to ask for a snapshot", properties=properties)
 
 
-def give_signal(spark: SparkSession, layout: LakeLayout, signal: Signal) -> None:
-    """Put a signal into ``ops.signals``."""
+def give_signal(spark: SparkSession, layout: LakeLayout, signal: Signal) -> str:
+    """Put a signal into ``ops.signals``; its id."""
     ensure_signals(spark, layout)
     rows = spark.createDataFrame([(signal.id, signal.type, signal.data)], COLUMNS)
     rows.coalesce(1).write.format("delta").mode("append").saveAsTable(str(layout.ops("signals")))
+    return signal.id
 
 
 @dataclass(slots=True)

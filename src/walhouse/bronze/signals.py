@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
@@ -36,6 +37,13 @@ class Signal:
     id: str
     type: str
     data: str | None = None
+
+
+def snapshot_data(tables: Iterable[TableName], where: str | None = None) -> dict[str, object]:
+    """The data of a signal that asks for just these tables."""
+    names = [re.escape(str(table)) for table in tables]
+    conditions = [] if where is None else [{"data-collection": name, "filter": where} for name in names]
+    return {"data-collections": names, "type": "incremental", "additional-conditions": conditions}
 
 
 class Answer(NamedTuple):

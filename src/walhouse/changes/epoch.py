@@ -34,7 +34,7 @@ class TableEpoch:
     ``changes``: one row a change or snapshot row, in no order (the order is commit_lsn, seq), with bronze's columns
     op, commit_lsn, seq, lsn, xid, commit_ts, captured_at, relation_version, before_kind, before, after, unchanged,
     origin, snapshot; and ``superseded`` (BOOLEAN, never NULL): a snapshot row that is older than a change of its key
-    before it; silver emits no event for it, gold takes it as the base of that change.
+    and has that change's commit LSN; silver emits no event for it, gold takes it as the base of that change.
 
     ``relations``: the table's versions that are needed to read ``changes``, the current one last. ``base_version``:
     the target's Delta version before the epoch, None if the target did not exist or the layer does not look at it.

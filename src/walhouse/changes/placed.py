@@ -4,8 +4,8 @@ A chunk is read in a snapshot of its own, with the insert LSN ``H`` read right a
 starts before ``H``, but not every commit before ``H`` is seen: a commit is in the WAL before it is visible.
 
 Invariant: a row stands at ``H``, unless a change of its key before ``H`` is invisible to its snapshot. Then the row is
-older than that change. If the change belongs to the epoch at hand, the row is ``superseded``: no event of its own, but
-the base onto which the change is folded. If an earlier epoch has applied it, the row tells nothing new and is left out.
+older than that change, and stands right before the first such one: ``superseded``, no event of its own, but the base
+onto which the change is folded. If an earlier epoch has applied it, the row tells nothing new and is left out.
 
 That is exact because on one key commits become visible in the order of their LSNs: the row's lock is held until then.
 """
@@ -47,10 +47,12 @@ def placed(
     )
     older = F.col("late_lsn") < F.col("commit_lsn")
     hit = rows.join(F.broadcast(late), "key").where(older & is_invisible(F.col("late_xid"), F.col("visibility")))
-    found = hit.groupBy("commit_lsn", "seq").agg(F.max("early").alias("early"))
+    found = hit.groupBy("commit_lsn", "seq").agg(F.max("early").alias("early"), F.min("late_lsn").alias("first_late"))
     joined = changes.join(F.broadcast(found), ["commit_lsn", "seq"], "left")
     kept = joined.where(~F.coalesce("early", F.lit(False)))  # noqa: FBT003  (F.lit's value)
-    return kept.withColumn("superseded", F.col("superseded") | F.col("early").isNotNull()).select(changes.columns)
+    # a snapshot's rows come before all changes of the same commit LSN
+    where = {"commit_lsn": F.coalesce("first_late", "commit_lsn"), "superseded": F.col("first_late").isNotNull()}
+    return kept.withColumns(where).select(changes.columns)
 
 
 def is_invisible(xid: Column, visibility: Column) -> Column:

@@ -52,6 +52,11 @@ class RelationCatalog:
         """All versions that bronze describes."""
         return frozenset(self._known)
 
+    @property
+    def oids(self) -> frozenset[int]:
+        """The OIDs of all tables that bronze describes."""
+        return frozenset(relation.oid for relation in self._known.values())
+
     def by_table(self) -> dict[TableName, tuple[RelationDescription, ...]]:
         """All versions of each table, in the order in which bronze came to know them."""
         tables: dict[TableName, list[RelationDescription]] = {}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from walhouse import __version__
-from walhouse.cli import answers, options, setup, work
+from walhouse.cli import answers, options, requests, setup, work
 from walhouse.cli.failure import EXIT_CODES, INTERRUPTED, report
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ app = typer.Typer(
 for _panel, _commands in {
     "Set up": (setup.init, setup.check, setup.drop),
     "Move": (work.capture, work.silver, work.gold, work.run),
+    "Request": (requests.snapshot, requests.signal, requests.init_signals),
     "Ask": (answers.status, answers.verify, answers.events, answers.sql),
 }.items():
     for _command in _commands:

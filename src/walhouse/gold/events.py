@@ -32,16 +32,12 @@ MOVED_IN: Final = "in"
 MOVED_OUT: Final = "out"
 """An update that changes the key is two events at one place: out of the old key, into the new one."""
 
-SUPERSEDED_LSN: Final = -1
-"""The place of a superseded snapshot row: older than everything else that the epoch knows of its key."""
-
 
 def key_events(changes: DataFrame, relations: Sequence[RelationDescription], key: GoldKey, found: Survey) -> DataFrame:
     """The events of a table with a key, without those that a truncate undid."""
-    place = F.when(F.col("superseded"), F.lit(SUPERSEDED_LSN)).otherwise(F.col("commit_lsn"))
     events = after_truncate(changes, found).select(
         key_array(relations, key).alias("key"),
-        F.struct(place.alias("lsn"), F.col("seq").alias("seq")).alias("at"),
+        F.struct(F.col("commit_lsn").alias("lsn"), F.col("seq").alias("seq")).alias("at"),
         "op",
         "commit_lsn",
         "seq",

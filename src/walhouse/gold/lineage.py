@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from walhouse.gold.survey import Survey
 
 _PLACE: Final = "struct<lsn:bigint,seq:bigint>"
-_BASE_LSN: Final = -2
-"""The start of a segment that was there before the epoch; a superseded snapshot row stands at -1."""
+_BASE_LSN: Final = -1
+"""The start of a segment that was there before the epoch."""
 
 
 def segments_with_values(events: DataFrame, found: Survey) -> DataFrame:

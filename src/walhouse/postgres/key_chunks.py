@@ -8,6 +8,7 @@ only when the server has flushed its WAL up to there, since a commit can be visi
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -71,8 +72,14 @@ class ChunkSnapshot:
 
 
 _FINGERPRINT: Final = """
-    SELECT coalesce(md5(string_agg(format('%%s %%s %%s', attname, atttypid, atttypmod), ',' ORDER BY attnum)), '')
+    SELECT coalesce(md5(string_agg(format('%s %s %s', attname, atttypid, atttypmod), ',' ORDER BY attnum)), '')
     FROM pg_attribute WHERE attrelid = {} AND attnum > 0 AND NOT attisdropped"""
+
+_QUOTED: Final = re.compile(
+    r"""[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | \$(\w*)\$.*?\$\1\$ | --[^\n]* | /\*.*?\*/""",
+    re.DOTALL | re.VERBOSE,
+)
+"""What holds no syntax: strings, quoted names, comments."""
 
 _ROW_FILTER: Final = """
     SELECT to_jsonb(p) ->> 'rowfilter' FROM pg_publication_tables p
@@ -100,7 +107,7 @@ def keyed_table(
         condition=condition,
     )
     if condition is not None:
-        _require_expression(connection, table)
+        _require_expression(connection, table, condition)
     return table
 
 
@@ -168,10 +175,11 @@ def _begin(connection: Connection, table: KeyedTable) -> ChunkSnapshot:
     return ChunkSnapshot(Visibility.parse(seen), Lsn.parse(lsn).page_aligned())
 
 
-def _require_expression(connection: Connection, table: KeyedTable) -> None:
-    """Let the server plan it, by the extended protocol, which takes one statement only."""
+def _require_expression(connection: Connection, table: KeyedTable, condition: str) -> None:
+    """It closes no parenthesis that it did not open; then the server plans it, as one statement."""
+    if _leaves_its_parentheses(condition):
+        raise _no_expression(table, "parentheses or semicolon")
     statement = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE {} AND %s").format(_source(table), _where(table))
-    name = str(table.name)
     try:
         with connection.transaction():
             connection.execute("SET TRANSACTION READ ONLY")
@@ -181,11 +189,25 @@ def _require_expression(connection: Connection, table: KeyedTable) -> None:
         psycopg.DataError,
         psycopg.errors.FeatureNotSupported,
     ) as error:
-        raise ConditionError(
-            f"The condition for {name} is no SQL expression over its columns ({type(error).__name__}).",
-            todo="Give what would stand after WHERE, without the word, and try it in a SELECT of your own first.",
-            table=name,
-        ) from None
+        raise _no_expression(table, type(error).__name__) from None
+
+
+def _no_expression(table: KeyedTable, why: str) -> ConditionError:
+    return ConditionError(
+        f"The condition for {table.name} is no SQL expression over its columns ({why}).",
+        todo="Give what would stand after WHERE, without the word, and try it in a SELECT of your own first.",
+        table=str(table.name),
+    )
+
+
+def _leaves_its_parentheses(condition: str) -> bool:
+    """Whether it ends the parenthesis that it is put into, or the statement, outside of quotes and comments."""
+    depth = 0
+    for mark in _QUOTED.sub("", condition):
+        depth += (mark == "(") - (mark == ")")
+        if depth < 0 or mark == ";":
+            return True
+    return depth > 0
 
 
 def _with_escaped_percents(statement: sql.Composed, connection: Connection) -> bytes:
@@ -195,7 +217,7 @@ def _with_escaped_percents(statement: sql.Composed, connection: Connection) -> b
 
 
 def _fingerprint(oid: int) -> sql.Composed:
-    return sql.SQL(_FINGERPRINT.replace("%%", "%")).format(sql.Literal(oid))
+    return sql.SQL(_FINGERPRINT).format(sql.Literal(oid))
 
 
 def _copy(chunk: KeyChunk) -> sql.Composed:

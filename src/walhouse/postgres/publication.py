@@ -160,6 +160,11 @@ def changed_behind_our_back(old: str, new: str, dropped: Collection[int] = ()) -
     return None
 
 
+def has_more_tables(old: str, new: str) -> bool:
+    """Whether a fingerprint has entries of tables that an older one lacks."""
+    return not set(json.loads(new)["tables"]) <= set(json.loads(old)["tables"])
+
+
 def require_unchanged(connection: Connection, old: str, state: PublicationState) -> None:
     """Raises PublicationChangedError if changes may be missing since the fingerprint ``old`` was read."""
     relations = [int(oid) for oid in json.loads(old)["tables"]]

@@ -44,6 +44,11 @@ def current_xid(connection: Connection) -> int:
     return int(one_row(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")[0])
 
 
+def oldest_running(connection: Connection) -> int:
+    """The 64-bit id before which all transactions have ended."""
+    return int(one_row(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text")[0])
+
+
 def wait_flushed(connection: Connection, lsn: Lsn, timeout_seconds: float = 10.0) -> Lsn:
     """Wait until the WAL is flushed up to ``lsn``; the flushed position. Raises WalNotFlushedError.
 
