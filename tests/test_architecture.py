@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "ops": BASE | {"postgres", "pgoutput", "changes", "lakehouse", "bronze", "gold"},
     "proof": BASE | {"config", "postgres", "pgoutput", "changes", "lakehouse", "bronze", "gold", "ops"},
 }
-ABOVE = {"api", "cli", "notebook", "wiring"}
+ABOVE = {"api", "cli", "notebook", "rounds", "wiring"}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from walhouse.bronze.capture import Capture, CaptureStep
+from walhouse.bronze.capture import Capture
 from walhouse.bronze.notifications import has_ended, notifications_of, require_read
 from walhouse.bronze.progress import read_whole_position
 from walhouse.bronze.signal_channels import ensure_signals, give_signal
@@ -30,13 +30,14 @@ from walhouse.bronze.table import ensure_bronze, new_generation
 from walhouse.changes.epochs import Layer
 from walhouse.changes.relations import RelationCatalog
 from walhouse.config.configuration import Configuration, load
-from walhouse.errors import LakeLockedError, WalhouseError
+from walhouse.errors import LakeLockedError
+from walhouse.gold.unresolved import unresolved_keys
 from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout
 from walhouse.lakehouse.lock import WriteLock
 from walhouse.lakehouse.session import get_session
 from walhouse.lakehouse.tables import register_tables, table_exists
 from walhouse.ops.reporting import Reporter, Silent
-from walhouse.ops.retry import Retry, despite_contention, retry_for
+from walhouse.ops.retry import Retry, despite_contention
 from walhouse.ops.status import Status, read_status
 from walhouse.postgres.check import check_source
 from walhouse.postgres.connection import connect
@@ -45,11 +46,12 @@ from walhouse.postgres.signal_table import ensure_signal_table
 from walhouse.postgres.slot import drop_slot, find_slot
 from walhouse.postgres.wal import flushed_lsn
 from walhouse.proof.verify import Proof, Verification
+from walhouse.rounds import Rounds, capture_all
 from walhouse.silver.records.events import events
 from walhouse.wiring import capture_settings, events_settings, layer_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
     from pyspark.sql import DataFrame, SparkSession
@@ -63,9 +65,10 @@ if TYPE_CHECKING:
     from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.finding import Finding
+    from walhouse.postgres.key_chunks import Key
 
-IDLE_SECONDS = 1.0
-"""Pause of a continuous run when there was nothing to do."""
+_KEYS_AGAIN = 1000
+"""How many incomplete rows are read again at once."""
 
 
 class Walhouse:
@@ -193,7 +196,7 @@ class Walhouse:
                 new_generation(self.spark, self.layout)
             capture = self._capture()
             despite_contention(capture.begin)
-            return _capture_all(capture, _capture_report(progress or Silent()))
+            return capture_all(capture, progress or Silent())
 
     def silver(self, progress: Reporter | None = None) -> int:
         """Apply to silver what bronze has. Returns the number of bronze rows applied."""
@@ -212,10 +215,8 @@ class Walhouse:
         """
         reporter = progress or Silent()
         with self._writing():
-            if not continuous:
-                self._round(reporter)
-                return
-            self._go_on(reporter)
+            rounds = self._rounds(reporter)
+            rounds.without_end() if continuous else rounds.once()
 
     def status(self) -> Status:
         """How far bronze, silver and gold are, per table; the lag; what the slot keeps on the server."""
@@ -320,11 +321,29 @@ class Walhouse:
 
     # How they work ----------------------------------------------------------------------------------------------------
 
-    def _round(self, reporter: Reporter) -> None:
-        capture = self._capture()
-        despite_contention(capture.begin)
-        captured = _capture_all(capture, _capture_report(reporter))
-        self._apply(tuple(Layer), (captured.pass_number, captured.captured_to), reporter)
+    def _rounds(self, reporter: Reporter) -> Rounds:
+        connector, lake = self.configuration.connector, self.configuration.lake
+
+        def apply(progress: Progress) -> None:
+            self._apply(tuple(Layer), (progress.pass_number, progress.captured_to), reporter)
+
+        def incomplete(table: TableName) -> list[Key]:
+            return unresolved_keys(self.spark, self.layout, self._relations.by_table()[table], _KEYS_AGAIN)
+
+        def forget() -> None:
+            self.close()
+            self._forget()
+
+        return Rounds(
+            self._capture,
+            apply,
+            incomplete,
+            forget,
+            reporter,
+            Retry(connector.slot_retry_delay_ms / 1000, connector.slot_max_retries),
+            lake.idle_commit_seconds,
+            lake.idle_commit_bytes,
+        )
 
     def _apply(self, layers: tuple[Layer, ...], position: tuple[int, Lsn] | None, reporter: Reporter) -> int:
         if position is None:
@@ -344,55 +363,3 @@ class Walhouse:
 
     def _position(self) -> tuple[int, Lsn] | None:
         return read_whole_position(self.spark, self.layout) if table_exists(self.spark, self.layout.bronze) else None
-
-    def _go_on(self, reporter: Reporter) -> None:
-        """Rounds without end: a round where there is something, a pause where there is not."""
-        failures = 0
-        last_commit = time.monotonic()
-        connector, lake = self.configuration.connector, self.configuration.lake
-        slot_retry = Retry(connector.slot_retry_delay_ms / 1000, connector.slot_max_retries)
-        while True:
-            try:
-                capture = self._capture()
-                progress = capture.begin()
-                while True:
-                    capture.take_signals()
-                    if capture.has_chunks:
-                        progress = capture.read_chunks(_capture_report(reporter))
-                        self._apply(tuple(Layer), (progress.pass_number, progress.captured_to), reporter)
-                        last_commit = time.monotonic()
-                    target = capture.target()
-                    waited = time.monotonic() - last_commit
-                    due = waited > lake.idle_commit_seconds or target - progress.captured_to > lake.idle_commit_bytes
-                    if target > progress.captured_to and (due or not capture.is_idle(target)):
-                        progress = capture.run(target, _capture_report(reporter))
-                        self._apply(tuple(Layer), (progress.pass_number, progress.captured_to), reporter)
-                        last_commit = time.monotonic()
-                    elif not capture.has_chunks:
-                        time.sleep(IDLE_SECONDS)
-                    failures = 0
-            except WalhouseError as error:
-                policy = retry_for(error, slot_retry)
-                failures += 1
-                if policy is None or failures > policy.times:
-                    raise
-                self.close()
-                self._forget()
-                time.sleep(policy.delay_seconds)
-
-
-def _capture_all(capture: Capture, report: Callable[[CaptureStep], None]) -> Progress:
-    """The stream, then what signals ask for, until nothing is left."""
-    capture.run(capture.target(), report)
-    capture.take_signals()
-    while capture.has_chunks:
-        capture.read_chunks(report)
-        capture.take_signals()
-    return capture.progress
-
-
-def _capture_report(reporter: Reporter) -> Callable[[CaptureStep], None]:
-    def report(step: CaptureStep) -> None:
-        reporter.update("capture", rows=step.rows, lsn=step.progress.captured_to, target=step.target)
-
-    return report

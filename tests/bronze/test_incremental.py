@@ -131,5 +131,5 @@ def test_tables_that_cannot_be_read_are_passed_over_and_the_others_are_read(
         "public.empty": "EMPTY",
         "public.t": "SUCCEEDED",
     }
-    with pytest.raises(TableNotReadError, match="bag"):
+    with pytest.raises(TableNotReadError, match="gone was not read"):
         house.follow(request)

@@ -100,7 +100,7 @@ def test_a_table_that_fails_leaves_the_epoch_to_be_applied_again(
         return apply_gold(*arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr("walhouse.api.apply_gold", fail_for_docs)
+        patch.setattr("walhouse.wiring.apply_gold", fail_for_docs)
         with pytest.raises(Killed):
             make_house().gold()
     make_house().gold()

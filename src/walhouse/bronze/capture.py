@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from walhouse.bronze.append import append
 from walhouse.bronze.incremental import IncrementalSnapshots
@@ -27,6 +27,7 @@ from walhouse.pgoutput.decoder import DecoderPlan
 from walhouse.postgres.catalog import read_relations, read_types
 from walhouse.postgres.heartbeat import Heartbeat
 from walhouse.postgres.identity import read_identity, require_same
+from walhouse.postgres.key_chunks import keys_condition
 from walhouse.postgres.probe import has_frames
 from walhouse.postgres.publication import (
     captured_tables,
@@ -40,16 +41,25 @@ from walhouse.postgres.slot import advance, find_slot, require_usable
 from walhouse.postgres.wal import current_xid, flushed_lsn, insert_lsn, oldest_running, wait_flushed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
     from walhouse.bronze.settings import CaptureSettings
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.names import TableName
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.connection import Connection
+    from walhouse.postgres.key_chunks import Key
     from walhouse.postgres.slot import SlotState
+
+
+_REPAIR: Final = "repair-"
+"""How the request is called that reads rows again which lack a value; its number follows."""
+
+_REPAIRS: Final = 5
+"""How often rows are read again that still lack it, as one does that the publication's row filter hides."""
 
 
 class CaptureStep(NamedTuple):
@@ -170,6 +180,22 @@ class Capture:
         notify(self._spark, self._layout, self._settings.connector, step.notifications)
         return progress
 
+    @property
+    def finished(self) -> tuple[QueuedTable, ...]:
+        """Tables that were read by chunks, and whose gold nobody has looked at since."""
+        return self._require_begun().queue.finished
+
+    def read_again(self, incomplete: Mapping[TableName, Sequence[Key]]) -> None:
+        """Queue the rows with these keys; gold has been looked at."""
+        progress = self._require_begun()
+        rounds = {each.table: _repairs(each.request) for each in progress.queue.finished}
+        asked = [
+            QueuedTable(f"{_REPAIR}{rounds[table] + 1}", table, condition=keys_condition(relation, keys))
+            for relation in self._relations.current()
+            if (keys := incomplete.get(table := relation.name)) and rounds[table] < _REPAIRS
+        ]
+        self._save(replace(progress, queue=replace(progress.queue.add(asked), finished=())))
+
     def take_signals(self) -> None:
         """Do what signals ask for that have come since the last time."""
         progress = self._require_begun()
@@ -288,3 +314,8 @@ class Capture:
     def _require_begun(self) -> Progress:
         assert self._progress is not None, "begin() comes first"
         return self._progress
+
+
+def _repairs(request: str) -> int:
+    """How many times the rows of a request were read again already."""
+    return int(request.removeprefix(_REPAIR)) if request.startswith(_REPAIR) else 0

@@ -129,7 +129,7 @@ class IncrementalSnapshots:
         upcoming = replace(
             progress.next(progress.captured_to, progress.publication),
             messages=progress.messages,
-            queue=queue.after_head() if done else queue,
+            queue=queue.after_finished_head() if done else queue,
             is_open=True,
         )
         written = self._append(upcoming, f"{CHUNK_ID}{head.request}", chunks)

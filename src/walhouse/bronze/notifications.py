@@ -135,5 +135,7 @@ def require_read(request: str, told: Sequence[Notification]) -> list[Notificatio
         status = each.data.get("status", ScanStatus.SUCCEEDED)
         if status not in {ScanStatus.SUCCEEDED, ScanStatus.EMPTY}:
             table, reason = each.data["scanned_collection"], each.data.get("reason", status)
-            raise TableNotReadError(f"{table} was not read: {reason}", id=request, table=table, status=status)
+            raise TableNotReadError(
+                f"{table} was not read: {reason.rstrip('.')}.", id=request, table=table, status=status
+            )
     return list(told)

@@ -44,6 +44,8 @@ class SnapshotQueue:
     paused: bool = False
     next_chunk: int = 0
     """Number of the next chunk, of whatever table: the identity of its rows."""
+    finished: tuple[QueuedTable, ...] = ()
+    """Tables that were read, and whose rows in gold are still to be looked at for values that nobody sent."""
 
     @property
     def head(self) -> QueuedTable | None:
@@ -65,6 +67,11 @@ class SnapshotQueue:
         """Without the table that is first."""
         return replace(self, tables=self.tables[1:])
 
+    def after_finished_head(self) -> Self:
+        """The same, the table having been read to its end."""
+        head = replace(self.tables[0], after=None, upto=None)
+        return replace(self.after_head(), finished=(*self.finished, head))
+
     def with_head(self, head: QueuedTable, *, chunks: int = 0) -> Self:
         """With another state of the first table, ``chunks`` of which were read."""
         return replace(self, tables=(head, *self.tables[1:]), next_chunk=self.next_chunk + chunks)
@@ -76,7 +83,8 @@ class SnapshotQueue:
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> Self:
         """Read what ``to_dict`` gave, by way of JSON."""
-        return cls(tuple(_table(each) for each in raw["tables"]), raw["paused"], raw["next_chunk"])
+        lists = {name: tuple(_table(each) for each in raw[name]) for name in ("tables", "finished")}
+        return cls(**{**raw, **lists})
 
 
 NOTHING_QUEUED = SnapshotQueue()

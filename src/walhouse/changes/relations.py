@@ -57,6 +57,10 @@ class RelationCatalog:
         """The OIDs of all tables that bronze describes."""
         return frozenset(relation.oid for relation in self._known.values())
 
+    def current(self) -> tuple[RelationDescription, ...]:
+        """The last version of each table that bronze came to know."""
+        return tuple(versions[-1] for versions in self.by_table().values())
+
     def by_table(self) -> dict[TableName, tuple[RelationDescription, ...]]:
         """All versions of each table, in the order in which bronze came to know them."""
         tables: dict[TableName, list[RelationDescription]] = {}

@@ -111,6 +111,12 @@ def keyed_table(
     return table
 
 
+def keys_condition(relation: RelationDescription, keys: Sequence[Key]) -> str:
+    """SQL that is true for the rows with these keys."""
+    rows = sql.SQL(", ").join(sql.SQL("({})").format(_values(relation, relation.row_key, key)) for key in keys)
+    return sql.SQL("({}) IN ({})").format(_columns(relation.row_key), rows).as_string(None)
+
+
 def largest_key(connection: Connection, table: KeyedTable) -> Key | None:
     """The key of the last row; None if there is no row."""
     statement = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT 1").format(
@@ -180,16 +186,15 @@ def _require_expression(connection: Connection, table: KeyedTable, condition: st
     if _leaves_its_parentheses(condition):
         raise _no_expression(table, "parentheses or semicolon")
     statement = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE {} AND %s").format(_source(table), _where(table))
-    try:
-        with connection.transaction():
-            connection.execute("SET TRANSACTION READ ONLY")
-            connection.execute(_with_escaped_percents(statement, connection), [True])
-    except (
-        psycopg.errors.SyntaxErrorOrAccessRuleViolation,
-        psycopg.DataError,
-        psycopg.errors.FeatureNotSupported,
-    ) as error:
-        raise _no_expression(table, type(error).__name__) from None
+    with source_errors(table=str(table.name)):
+        try:
+            with connection.transaction():
+                connection.execute("SET TRANSACTION READ ONLY")
+                connection.execute(_with_escaped_percents(statement, connection), [True])
+        except psycopg.errors.InsufficientPrivilege:
+            raise
+        except (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError) as error:
+            raise _no_expression(table, type(error).__name__) from None
 
 
 def _no_expression(table: KeyedTable, why: str) -> ConditionError:
@@ -247,12 +252,16 @@ def _where(table: KeyedTable, after: Key | None = None, upto: Key | None = None)
 
 
 def _compared(table: KeyedTable, operator: str, key: Key) -> sql.Composed:
-    types = {column.name: column.type_name for column in table.relation.columns}
-    values = sql.SQL(", ").join(
-        sql.SQL("{}::{}").format(sql.Literal(text), sql.SQL(types[name] or "text"))
-        for name, text in zip(table.key, key, strict=True)
-    )
+    values = _values(table.relation, table.key, key)
     return sql.SQL("({}) {} ({})").format(_columns(table.key), sql.SQL(operator), values)
+
+
+def _values(relation: RelationDescription, columns: Sequence[str], key: Key) -> sql.Composed:
+    types = {column.name: column.type_name for column in relation.columns}
+    return sql.SQL(", ").join(
+        sql.SQL("{}::{}").format(sql.Literal(text), sql.SQL(types[name] or "text"))
+        for name, text in zip(columns, key, strict=True)
+    )
 
 
 def _texts(table: KeyedTable) -> sql.Composed:

@@ -1,0 +1,116 @@
+"""Rounds of all layers: once, until nothing is left to do, or without end.
+
+Invariant: layers are brought up to a position only when capture stands there with all that belongs before it: the
+stream first, then chunks of snapshots, each followed by the stream up to where their rows belong.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from walhouse.errors import WalhouseError
+from walhouse.ops.retry import despite_contention, retry_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from walhouse.bronze.capture import Capture, CaptureStep
+    from walhouse.bronze.progress import Progress
+    from walhouse.names import TableName
+    from walhouse.ops.reporting import Reporter
+    from walhouse.ops.retry import Retry
+    from walhouse.postgres.key_chunks import Key
+
+IDLE_SECONDS: Final = 1.0
+"""Pause of a continuous run when there was nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """What a round does, and how often an idle one commits."""
+
+    open_capture: Callable[[], Capture]
+    apply: Callable[[Progress], object]
+    """Bring silver and gold up to a progress."""
+    incomplete: Callable[[TableName], Sequence[Key]]
+    """Keys of gold's rows that lack a value which nobody sent."""
+    forget: Callable[[], None]
+    """Read state and connect anew: something failed."""
+    reporter: Reporter
+    slot_retry: Retry
+    idle_seconds: float
+    """Without changes, commit progress at most this often."""
+    idle_bytes: int
+    """Without changes, commit progress at the latest after this much WAL."""
+
+    def once(self) -> None:
+        """Until the source's LSN of now, and everything that signals ask for, is applied."""
+        capture = self.open_capture()
+        despite_contention(capture.begin)
+        while True:
+            self.apply(capture_all(capture, self.reporter))
+            if not capture.finished:
+                return
+            self._read_incomplete_again(capture)
+
+    def without_end(self) -> None:
+        """A round where there is something, a pause where not. Errors are tried again as ``ops.retry`` says."""
+        failures = 0
+        while True:
+            try:
+                capture = self.open_capture()
+                capture.begin()
+                last_commit = time.monotonic()
+                while True:
+                    if self._round(capture, last_commit):
+                        last_commit = time.monotonic()
+                    elif not capture.has_chunks:
+                        time.sleep(IDLE_SECONDS)
+                    failures = 0
+            except WalhouseError as error:
+                policy = retry_for(error, self.slot_retry)
+                failures += 1
+                if policy is None or failures > policy.times:
+                    raise
+                self.forget()
+                time.sleep(policy.delay_seconds)
+
+    def _round(self, capture: Capture, last_commit: float) -> bool:
+        """Whether there was something to do."""
+        capture.take_signals()
+        if has_chunks := capture.has_chunks:
+            self.apply(capture.read_chunks(capture_report(self.reporter)))
+            self._read_incomplete_again(capture)
+        target, captured_to = capture.target(), capture.progress.captured_to
+        due = time.monotonic() - last_commit > self.idle_seconds or target - captured_to > self.idle_bytes
+        if target > captured_to and (due or not capture.is_idle(target)):
+            self.apply(capture.run(target, capture_report(self.reporter)))
+            return True
+        return has_chunks
+
+    def _read_incomplete_again(self, capture: Capture) -> None:
+        """A row that moved behind a snapshot without sending its long value is found in gold, and read again."""
+        if tables := {each.table for each in capture.finished}:
+            capture.read_again({table: self.incomplete(table) for table in tables})
+
+
+def capture_all(capture: Capture, reporter: Reporter) -> Progress:
+    """The stream, then what signals ask for, until nothing is left."""
+    report = capture_report(reporter)
+    capture.run(capture.target(), report)
+    capture.take_signals()
+    while capture.has_chunks:
+        capture.read_chunks(report)
+        capture.take_signals()
+    return capture.progress
+
+
+def capture_report(reporter: Reporter) -> Callable[[CaptureStep], None]:
+    """How capture tells of its passes."""
+
+    def report(step: CaptureStep) -> None:
+        reporter.update("capture", rows=step.rows, lsn=step.progress.captured_to, target=step.target)
+
+    return report

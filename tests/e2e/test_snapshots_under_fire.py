@@ -1,0 +1,100 @@
+"""Incremental snapshots while writers do everything to the tables, and while the process is killed."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from tests.e2e.hammer import SCHEMA, Hammer
+from tests.e2e.test_killed import run_until
+from tests.e2e.witness import gold_rows, source_rows
+from tests.fixtures_house import write_configuration
+from walhouse.bronze.notifications import Event, notifications_of
+from walhouse.names import TableName
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.fixtures_house import MakeHouse
+    from tests.fixtures_server import Database
+    from walhouse.lakehouse.layout import LakeLayout
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+DOCS, FULL, SMALL = (TableName("public", name) for name in ("docs", "full_key", "small"))
+TABLES = (DOCS, FULL, SMALL)
+ROUNDS = int(os.environ.get("WALHOUSE_SNAPSHOT_ROUNDS", "3"))
+
+
+def test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_kept_writing(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    database.execute(*SCHEMA)
+    with Hammer(database, 1, 150) as writer:
+        writer.join()
+    house = make_house(
+        table_include_list=",".join(map(str, TABLES)),
+        snapshot_mode="no_data",
+        incremental_snapshot_chunk_size=5,
+        lake_snapshot_pass_rows=20,
+    )
+    house.run()
+    for number in range(ROUNDS):
+        with ExitStack() as writers:
+            for seed in (1, 2, 3):
+                writers.enter_context(Hammer(database, 10 * number + seed, 400))
+            request = house.snapshot(TABLES)
+            house.run()
+            assert notifications_of(spark, lake, request)[-1].type is Event.COMPLETED
+            assert all(proof.equal for proof in house.verify())
+    house.run()
+    for table in TABLES:
+        assert gold_rows(spark, lake, table) == source_rows(database, table)
+    read = spark.table(str(lake.silver(DOCS))).where("op = 'r'").count()
+    assert read > 0
+    assert rows_read_that_differ_from_what_came_before(spark, lake) == 0
+
+
+def rows_read_that_differ_from_what_came_before(spark: SparkSession, lake: LakeLayout) -> int:
+    """A row that was read stands after all commits that it has seen: it must look as the last of them left it."""
+    before = Window.partitionBy("key.id").orderBy("commit_lsn", "seq")
+    shown = F.struct("after.title", F.to_json("after.score").alias("score"), "after.at")
+    events = spark.table(str(lake.silver(DOCS))).select(
+        "op", F.lag("op").over(before).alias("op_before"), shown.alias("now"), F.lag(shown).over(before).alias("then")
+    )
+    read = events.where("op = 'r' AND op_before IS NOT NULL")
+    return read.where((F.col("op_before") == "d") | (F.col("now") != F.col("then"))).count()
+
+
+def test_a_chunk_that_is_in_bronze_is_never_read_again_whenever_the_process_is_killed(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse, tmp_path: Path
+) -> None:
+    database.execute(
+        "CREATE TABLE t (id int, part text, v text, PRIMARY KEY (part, id))",
+        "INSERT INTO t SELECT n, chr(97 + n % 7), 'row ' || n FROM generate_series(1, 2000) AS n",
+    )
+    settings = {
+        "snapshot_mode": "no_data",
+        "incremental_snapshot_chunk_size": 50,
+        "lake_snapshot_pass_rows": 200,
+    }
+    house = make_house(**settings)
+    house.run()
+    house.snapshot([TableName("public", "t")])
+    conf = write_configuration(tmp_path, database, lake, **settings)
+    for more in (2, 3):
+        run_until(conf, lake, lake.bronze_schema, more)
+    make_house(**settings).run()
+    read = spark.table(str(lake.bronze)).where("kind = 'snapshot'")
+    assert read.count() == read.select("after").distinct().count() == 2000
+    chunks = read.groupBy("snapshot.chunk").agg(F.countDistinct("pass").alias("passes"), F.count("*").alias("rows"))
+    assert chunks.where("passes = 1 AND rows = 50").count() == chunks.count() == 40
+    table = TableName("public", "t")
+    assert gold_rows(spark, lake, table) == source_rows(database, table)
