@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from benchmarks.table import TABLE, Source, create_slot, drop_slot
+from benchmarks.table import SIGNALS, TABLE, Source, create_slot, drop_slot, signal_snapshot
 from fixtures.debezium import EngineProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _HEAP: Final = ("-Xms256m", "-Xmx2g")
 """The heap that Kafka Connect's start script gives a worker."""
@@ -19,6 +22,7 @@ _PROPERTIES: Final = {
     "max.batch.size": "10240",
     "max.queue.size": "40960",
     "tombstones.on.delete": "false",
+    "meter.destination": TABLE,  # the meter's own: of other tables nothing is counted
 }
 """Debezium's defaults, but for larger batches and no schemas in the events, which are both faster."""
 
@@ -60,8 +64,19 @@ class DebeziumEngine(EngineProcess):
         drop_slot(source, SLOT)
         return run
 
-    def _run(self, source: Source, slot: str, snapshot_mode: str, expected: int) -> EngineRun:
-        properties = {**_PROPERTIES, "snapshot.mode": snapshot_mode}
+    def incremental(self, source: Source, rows: int, chunk_size: int) -> EngineRun:
+        """An incremental snapshot that a signal asks for, on a slot that is dropped after it."""
+        create_slot(source, SLOT, signals=True)
+        signal_snapshot(source)
+        chunks = {"incremental.snapshot.chunk.size": str(chunk_size), "signal.data.collection": SIGNALS}
+        run = self._run(source, SLOT, "no_data", rows, chunks)
+        drop_slot(source, SLOT)
+        return run
+
+    def _run(
+        self, source: Source, slot: str, snapshot_mode: str, expected: int, more: Mapping[str, str] | None = None
+    ) -> EngineRun:
+        properties = {**_PROPERTIES, "snapshot.mode": snapshot_mode, **(more or {})}
         file = self.write_properties(source.dsn, slot, slot, properties)
         answer: dict[str, Any] = json.loads(self.ask(f"{file} {expected}") or '{"failure": "the process ended"}')
         if "failure" in answer:

@@ -17,8 +17,9 @@ from benchmarks.table import TABLE, Source
 if TYPE_CHECKING:
     from types import TracebackType
 
-Step = Literal["capture", "silver", "gold", "run"]
-"""What a house does; ``run`` after ``capture`` applies silver and gold, both at once."""
+Step = Literal["capture", "silver", "gold", "run", "incremental"]
+"""What a house does; ``run`` after ``capture`` applies silver and gold, both at once; ``incremental`` reads the table
+once more into bronze."""
 SLOT: Final = "bench_walhouse"
 _ROOT: Final = Path(__file__).resolve().parent.parent
 

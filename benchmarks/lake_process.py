@@ -1,6 +1,6 @@
 """``python -m benchmarks.lake_process``: walhouse in a process of its own, so that its cost can be told from others'.
 
-Each line of standard input asks for one step: a configuration's path, a blank, and capture, silver, gold or run. Each
+Each line of standard input asks for one step: a configuration's path, a blank, and the step's name. Each
 answers with one line of JSON: the seconds from the call to its return. Spark and the houses stay open in between.
 """
 
@@ -10,10 +10,29 @@ import json
 import os
 import sys
 import time
-from typing import TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
+from benchmarks.table import TABLE
 from walhouse.api import Walhouse
 from walhouse.lakehouse.session import local_session
+from walhouse.names import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def _incremental(house: Walhouse) -> None:
+    house.snapshot([TableName(*TABLE.split("."))])
+    house.capture()
+
+
+_STEPS: Final[Mapping[str, Callable[[Walhouse], object]]] = {
+    "capture": Walhouse.capture,
+    "silver": Walhouse.silver,
+    "gold": Walhouse.gold,
+    "run": Walhouse.run,
+    "incremental": _incremental,
+}
 
 
 def main() -> None:
@@ -26,7 +45,7 @@ def main() -> None:
         if conf not in houses:
             houses[conf] = Walhouse.open(conf, spark)
         begin = time.monotonic()
-        getattr(houses[conf], step)()
+        _STEPS[step](houses[conf])
         print(json.dumps({"seconds": time.monotonic() - begin}), file=answers, flush=True)
 
 

@@ -5,15 +5,18 @@ Invariant: ``make_changes`` makes exactly as many changes as it says, each of on
 
 from __future__ import annotations
 
+import json
 from typing import Final, NamedTuple
 
 import psycopg
 
 TABLE: Final = "bench.items"
+SIGNALS: Final = "bench.signals"
 _TRANSACTION: Final = 1_000
 
 _SCHEMA: Final = """
 CREATE SCHEMA bench;
+CREATE TABLE bench.signals (id text PRIMARY KEY, type text, data text);
 CREATE TABLE bench.items (
     id bigint PRIMARY KEY,
     customer integer NOT NULL,
@@ -89,11 +92,21 @@ def make_changes(source: Source, changes: int) -> None:
         connection.execute("CALL bench.change(%s, %s)", [transactions, _TRANSACTION])
 
 
-def create_slot(source: Source, slot: str) -> None:
+def create_slot(source: Source, slot: str, *, signals: bool = False) -> None:
     """A slot from here on, for whoever reads the WAL without a snapshot; with a publication of the table."""
+    tables = f"{TABLE}, {SIGNALS}" if signals else TABLE
     with psycopg.connect(source.dsn, autocommit=True) as connection:
-        connection.execute(f"CREATE PUBLICATION {slot} FOR TABLE {TABLE}".encode())
+        connection.execute(f"DROP PUBLICATION IF EXISTS {slot}".encode())
+        connection.execute(f"CREATE PUBLICATION {slot} FOR TABLE {tables}".encode())
         connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
+
+
+def signal_snapshot(source: Source) -> None:
+    """Ask for an incremental snapshot of the table, as Debezium's users do."""
+    data = json.dumps({"data-collections": [TABLE.replace(".", "\\.")], "type": "incremental"})
+    with psycopg.connect(source.dsn, autocommit=True) as connection:
+        connection.execute("DELETE FROM bench.signals")
+        connection.execute("INSERT INTO bench.signals VALUES ('bench', 'execute-snapshot', %s)", [data])
 
 
 def drop_slot(source: Source, slot: str) -> None:

@@ -19,7 +19,8 @@ import java.util.concurrent.atomic.AtomicReference;
 /**
  * Runs Debezium's engine without a sink and counts what it hands over.
  *
- * Each line of standard input asks for one run: the path of a properties file, a blank, how many events to wait for. Each
+ * Each line of standard input asks for one run: the path of a properties file, a blank, how many events to wait for.
+ * Those to the destination that the file's meter.destination ends are counted. Each
  * run answers with one line of JSON: events, bytes of their values, and the seconds from the engine's start to the first
  * event and to the last one. All runs share this process, so that only the first ones pay for the compiler.
  */
@@ -42,7 +43,7 @@ public class DebeziumMeter {
         try (Reader reader = Files.newBufferedReader(file)) {
             properties.load(reader);
         }
-        Meter meter = new Meter(expected);
+        Meter meter = new Meter(expected, properties.getProperty("meter.destination"));
         ExecutorService thread = Executors.newSingleThreadExecutor();
         DebeziumEngine<ChangeEvent<String, String>> engine = DebeziumEngine.create(Json.class)
                 .using(properties)
@@ -62,6 +63,7 @@ public class DebeziumMeter {
     /** Counts on the engine's thread; the thread that asked for the run waits for it. */
     private static final class Meter implements DebeziumEngine.ChangeConsumer<ChangeEvent<String, String>> {
         private final long expected;
+        private final String destination;
         private final long start = System.nanoTime();
         private final CountDownLatch done = new CountDownLatch(1);
         private final AtomicReference<String> failure = new AtomicReference<>();
@@ -70,27 +72,29 @@ public class DebeziumMeter {
         private volatile long first;
         private volatile long last;
 
-        private Meter(long expected) {
+        private Meter(long expected, String destination) {
             this.expected = expected;
+            this.destination = destination;
         }
 
         @Override
         public void handleBatch(List<ChangeEvent<String, String>> records,
                 DebeziumEngine.RecordCommitter<ChangeEvent<String, String>> committer) throws InterruptedException {
-            if (events == 0) {
-                first = System.nanoTime();
-            }
+            long begun = System.nanoTime();
             long count = 0;
             long size = 0;
             for (ChangeEvent<String, String> record : records) {
-                if (record.value() != null) {
+                if (record.value() != null && record.destination().endsWith(destination)) {
                     count++;
                     size += record.value().length();
                 }
                 committer.markProcessed(record);
             }
             committer.markBatchFinished();
-            last = System.nanoTime();
+            if (count > 0) {
+                last = System.nanoTime();
+                first = events == 0 ? begun : first;
+            }
             bytes += size;
             events += count;
             if (events >= expected) {

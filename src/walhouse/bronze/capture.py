@@ -41,7 +41,7 @@ from walhouse.postgres.slot import advance, find_slot, require_usable
 from walhouse.postgres.wal import current_xid, flushed_lsn, insert_lsn, oldest_running, wait_flushed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from walhouse.postgres.key_chunks import Key
     from walhouse.postgres.slot import SlotState
 
+
+_TELL_SECONDS: Final = 5
+"""How often it is told how far a snapshot is."""
 
 _REPAIR: Final = "repair-"
 """How the request is called that reads rows again which lack a value; its number follows."""
@@ -93,6 +96,8 @@ class Capture:
         )
         self._snapshots = IncrementalSnapshots(spark, layout, settings, relations, conn)
         self._channels = SignalChannels(spark, layout, settings.signals)
+        self._untold: list[Notification] = []
+        self._told_at = float("-inf")
         ensure_bronze(spark, layout)
         self._progress = read_progress(spark, layout)
         self._closing = Lsn(0)
@@ -177,8 +182,16 @@ class Capture:
             self._closing = insert_lsn(self._conn).page_aligned()
             report(CaptureStep(step.progress, self._closing, step.rows))
             progress = self.run(self._closing, report)
-        notify(self._spark, self._layout, self._settings.connector, step.notifications)
+        self._tell(step.notifications, at_once=not self.has_chunks)
         return progress
+
+    def _tell(self, notifications: Iterable[Notification], *, at_once: bool = True) -> None:
+        """Write notifications, those of chunks not more often than each few seconds."""
+        self._untold += notifications
+        now = time.monotonic()
+        if at_once or now - self._told_at > _TELL_SECONDS:
+            untold, self._untold, self._told_at = self._untold, [], now
+            notify(self._spark, self._layout, self._settings.connector, untold)
 
     @property
     def finished(self) -> tuple[QueuedTable, ...]:
@@ -212,7 +225,8 @@ class Capture:
             self._channels.forget(found)
         else:
             self._progress = replace(progress, signals=found.position)
-        notify(self._spark, self._layout, self._settings.connector, told)
+        if told:
+            self._tell(told)
 
     def _save(self, progress: Progress) -> Progress:
         """Make a state durable that no rows go with."""
@@ -262,10 +276,10 @@ class Capture:
         self._progress = written  # it is in bronze, whatever becomes of the slot
         self._relations.refresh(written.pass_number)
         advance(self._conn, self._settings.slot, written.captured_to)
-        started = [
-            Notification(each.request, Event.STARTED, data={"data_collections": str(each.table)}) for each in added
-        ]
-        notify(self._spark, self._layout, self._settings.connector, started)
+        if added:
+            self._tell(
+                Notification(each.request, Event.STARTED, data={"data_collections": str(each.table)}) for each in added
+            )
         return written
 
     def _added(self, old: str, new: str, catalog: Mapping[int, RelationDescription]) -> list[QueuedTable]:

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.bronze.append import append
@@ -132,20 +133,19 @@ class IncrementalSnapshots:
             queue=queue.after_finished_head() if done else queue,
             is_open=True,
         )
-        written = self._append(upcoming, f"{CHUNK_ID}{head.request}", chunks)
-        rows = self._rows(written, head, of_pass=True)
+        written, rows = self._append(upcoming, f"{CHUNK_ID}{head.request}", chunks)
         told = [_told(written.queue, read, Event.IN_PROGRESS)]
         if done:
-            scanned = self._rows(written, head, of_pass=False)
-            told += _ended(written.queue, read, ScanStatus.SUCCEEDED, rows=scanned)
+            told += _ended(written.queue, read, ScanStatus.SUCCEEDED, rows=self._rows_of(head))
         return ChunksRead(written, rows, tuple(told))
 
     def save(self, progress: Progress) -> Progress:
         """A pass of the progress row alone."""
         upcoming = progress.next(progress.captured_to, progress.publication)
-        return self._append(replace(upcoming, messages=progress.messages), "", ())
+        return self._append(replace(upcoming, messages=progress.messages), "", ())[0]
 
-    def _append(self, upcoming: Progress, snapshot_id: str, chunks: Sequence[KeyChunk]) -> Progress:
+    def _append(self, upcoming: Progress, snapshot_id: str, chunks: Sequence[KeyChunk]) -> tuple[Progress, int]:
+        """The progress as bronze has it, and how many rows the chunks had."""
         relations = {chunk.table.relation.version: chunk.table.relation for chunk in chunks}
         known = self._relations.versions
         plan = KeyChunksPlan(
@@ -158,13 +158,15 @@ class IncrementalSnapshots:
             masks=self._settings.masks,
             flush_timeout_seconds=self._settings.flush_timeout_seconds,
         )
-        return append(self._spark, self._layout, load(self._spark, plan), upcoming)
+        seen = Observation()
+        rows = load(self._spark, plan).observe(
+            seen, F.count(F.when(F.col("kind") == Kind.SNAPSHOT.value, 1)).alias("rows")
+        )
+        return append(self._spark, self._layout, rows, upcoming), int(seen.get["rows"])
 
-    def _rows(self, written: Progress, head: QueuedTable, *, of_pass: bool) -> int:
-        """How many rows bronze has of the snapshot of this table, or of the pass."""
+    def _rows_of(self, head: QueuedTable) -> int:
+        """How many rows bronze has of the snapshot of this table."""
         bronze = self._spark.table(str(self._layout.bronze)).where(F.col("kind") == Kind.SNAPSHOT.value)
-        if of_pass:
-            return bronze.where(F.col("pass") == written.pass_number).count()
         of_table = (F.col("schema_name") == head.table.schema) & (F.col("table_name") == head.table.table)
         return bronze.where(of_table & (F.col("snapshot.id") == f"{CHUNK_ID}{head.request}")).count()
 

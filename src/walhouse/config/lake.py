@@ -85,7 +85,7 @@ class Lake(BaseModel):
 
     snapshot_pass_rows: Annotated[
         int, Field(ge=1, description="rows that one pass of an incremental snapshot reads, in many chunks")
-    ] = 250_000
+    ] = 500_000
 
     @field_validator("path", mode="before")
     @classmethod
