@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 DOCS, FULL, SMALL = (TableName("public", name) for name in ("docs", "full_key", "small"))
 TABLES = (DOCS, FULL, SMALL)
-ROUNDS = int(os.environ.get("WALHOUSE_SNAPSHOT_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("WALHOUSE_SNAPSHOT_ROUNDS", "2"))
 
 
 def test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_kept_writing(
@@ -43,13 +43,13 @@ def test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_ke
         table_include_list=",".join(map(str, TABLES)),
         snapshot_mode="no_data",
         incremental_snapshot_chunk_size=5,
-        lake_snapshot_pass_rows=20,
+        lake_snapshot_pass_rows=30,
     )
     house.run()
     for number in range(ROUNDS):
         with ExitStack() as writers:
             for seed in (1, 2, 3):
-                writers.enter_context(Hammer(database, 10 * number + seed, 400))
+                writers.enter_context(Hammer(database, 10 * number + seed, 250))
             request = house.snapshot(TABLES)
             house.run()
             assert notifications_of(spark, lake, request)[-1].type is Event.COMPLETED
@@ -83,13 +83,13 @@ def test_a_chunk_that_is_in_bronze_is_never_read_again_whenever_the_process_is_k
     settings = {
         "snapshot_mode": "no_data",
         "incremental_snapshot_chunk_size": 50,
-        "lake_snapshot_pass_rows": 200,
+        "lake_snapshot_pass_rows": 400,
     }
     house = make_house(**settings)
     house.run()
     house.snapshot([TableName("public", "t")])
     conf = write_configuration(tmp_path, database, lake, **settings)
-    for more in (2, 3):
+    for more in (2, 2):
         run_until(conf, lake, lake.bronze_schema, more)
     make_house(**settings).run()
     read = spark.table(str(lake.bronze)).where("kind = 'snapshot'")

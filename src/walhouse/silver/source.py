@@ -66,6 +66,8 @@ def source(settings: SilverSettings, table: TableName, facts: Facts = NOTHING) -
     # a chunk's row has a place of its own, but Debezium tells no position of it
     lsn = f"CASE WHEN {_OF_CHUNK} THEN NULL WHEN {is_read} THEN commit_lsn ELSE lsn END"
     committed = "coalesce(commit_ts, captured_at)"
+    sequence = f"concat('[', coalesce(concat('\"', previous_end, '\"'), 'null'), ',\"', {lsn}, '\"]')"
+    of_chunk = "concat('[\"', commit_lsn, '\",\"', commit_lsn, '\"]')"
     values = {
         "version": string_literal(settings.version),
         "connector": "'postgresql'",
@@ -73,7 +75,7 @@ def source(settings: SilverSettings, table: TableName, facts: Facts = NOTHING) -
         "ts_ms": f"unix_millis({committed})",
         "snapshot": f"CASE WHEN {is_read} THEN {_marker(facts)} ELSE 'false' END",
         "db": string_literal(settings.database),
-        "sequence": f"concat('[', coalesce(concat('\"', previous_end, '\"'), 'null'), ',\"', {lsn}, '\"]')",
+        "sequence": f"CASE WHEN {_OF_CHUNK} THEN {of_chunk} ELSE {sequence} END",
         "ts_us": f"unix_micros({committed})",
         "ts_ns": f"unix_micros({committed}) * 1000L",
         "schema": string_literal(table.schema),

@@ -1,0 +1,145 @@
+"""What signals ask for and what is answered, without a server; then through every channel, on the real one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from walhouse.bronze.notifications import Event, notifications_of
+from walhouse.bronze.queue import QueuedTable, SnapshotQueue
+from walhouse.bronze.signals import Signal, follow
+from walhouse.names import TableName
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.fixtures_house import MakeHouse
+    from tests.fixtures_server import Database
+    from walhouse.lakehouse.layout import LakeLayout
+
+A, B, C = (TableName("s", name) for name in "abc")
+CAPTURED = (C, B, A)
+NOTHING = SnapshotQueue()
+
+
+def execute(**data: object) -> Signal:
+    return Signal(
+        "one", "execute-snapshot", json.dumps({name.replace("_", "-"): value for name, value in data.items()})
+    )
+
+
+def test_tables_come_in_the_order_of_the_patterns_each_once_with_their_conditions() -> None:
+    conditions = [{"data-collection": r"s\.[bc]", "filter": "x > 1"}]
+    asked = execute(data_collections=[r"s\.b", r"S\..*"], additional_conditions=conditions, surrogate_key="k")
+    queue, (started,) = follow(asked, NOTHING, CAPTURED)
+    assert [(each.table, each.condition, each.key) for each in queue.tables] == [
+        (B, "x > 1", ("k",)),
+        (A, None, ("k",)),
+        (C, "x > 1", ("k",)),
+    ]
+    assert (started.id, started.type, started.data) == ("one", Event.STARTED, {"data_collections": "s.b,s.a,s.c"})
+
+
+def test_a_table_that_waits_already_is_not_queued_twice_unless_under_another_condition() -> None:
+    queue, _ = follow(execute(data_collections=["s.a"]), NOTHING, CAPTURED)
+    queue, (answer,) = follow(execute(data_collections=["s.a"]), queue, CAPTURED)
+    assert (answer.type, len(queue.tables)) == (Event.REFUSED, 1)
+    some = execute(data_collections=["s.a"], additional_conditions=[{"data-collection": "s.a", "filter": "true"}])
+    assert len(follow(some, queue, CAPTURED).queue.tables) == 2
+
+
+def test_a_pause_holds_everything_until_it_is_resumed_and_a_stop_takes_tables_out() -> None:
+    queue, _ = follow(execute(data_collections=["s.*"]), NOTHING, CAPTURED)
+    queue, (paused,) = follow(Signal("p", "pause-snapshot"), queue, CAPTURED)
+    assert (queue.head, paused.type) == (None, Event.PAUSED)
+    assert SnapshotQueue.from_dict(json.loads(json.dumps(queue.to_dict()))) == queue
+    queue, (resumed,) = follow(Signal("r", "resume-snapshot", '{"type": "INCREMENTAL"}'), queue, CAPTURED)
+    assert (queue.head and queue.head.table, resumed.type) == (A, Event.RESUMED)
+    queue, (stopped,) = follow(Signal("x", "stop-snapshot", '{"data-collections": ["s.[ab]"]}'), queue, CAPTURED)
+    assert (stopped.type, stopped.data) == (Event.ABORTED, {"data_collections": "s.a,s.b"})
+    assert [each.table for each in queue.tables] == [C]
+    queue, _ = follow(Signal("p", "pause-snapshot"), queue, CAPTURED)
+    assert follow(Signal("x", "stop-snapshot", ""), queue, CAPTURED).queue == NOTHING, "nor is it paused"
+
+
+@pytest.mark.parametrize(
+    ("signal", "reason"),
+    [
+        (Signal("1", "dance"), "there is no signal of the type 'dance'"),
+        (Signal("1", "schema-changes", "{}"), "tables describe themselves"),
+        (Signal("1", "execute-snapshot", "{"), "the data is no JSON"),
+        (Signal("1", "execute-snapshot", "[1]"), "no JSON object"),
+        (Signal("1", "execute-snapshot", '"{}"'), "data-collections names no table"),
+        (execute(data_collections="s.a"), "data-collections"),
+        (execute(data_collections=["s.nobody"]), "matches no captured table"),
+        (execute(data_collections=["s.(a"]), "the pattern 's.(a'"),
+        (execute(data_collections=["s.a"], type="sudden"), "type"),
+        (execute(data_collections=["s.a"], type="blocking"), "blocking snapshots are not there yet"),
+        (execute(data_collections=["s.a"], additional_conditions=[{"filter": "x"}]), "additional-conditions.0"),
+        (Signal("1", "stop-snapshot"), "no such table"),
+        (Signal("1", "pause-snapshot"), "nothing to pause"),
+        (Signal("1", "resume-snapshot"), "not paused"),
+        (Signal("1", "log", "{}"), "has no message"),
+    ],
+)
+def test_a_signal_that_cannot_be_followed_is_answered_with_a_reason(signal: Signal, reason: str) -> None:
+    queue, (answer,) = follow(signal, NOTHING, CAPTURED)
+    assert queue == NOTHING
+    assert (answer.id, answer.type, answer.aggregate_type) == (signal.id, Event.REFUSED, "Signal")
+    assert reason in answer.data["reason"]
+
+
+def test_a_message_is_logged_and_other_readers_watermarks_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        assert follow(Signal("1", "log", '{"message": "half past {}"}'), NOTHING, ()).notifications == ()
+    assert "half past {}" in caplog.text
+    assert follow(Signal("1", "snapshot-window-open", "{}"), NOTHING, ()) == (NOTHING, ())
+
+
+def test_keys_show_in_no_repr() -> None:
+    assert "secret" not in repr(QueuedTable("r", A, after=("secret",), upto=("secret",)))
+
+
+@pytest.mark.server
+@pytest.mark.spark
+def test_signals_come_by_the_source_the_lake_and_a_file_and_a_pause_outlives_the_process(
+    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, tmp_path: Path
+) -> None:
+    table.execute("INSERT INTO t SELECT n, 'x' FROM generate_series(1, 30) AS n")
+    settings = {
+        "snapshot_mode": "no_data",
+        "table_include_list": r"public\.t",
+        "signal_data_collection": "public.signals",
+        "signal_enabled_channels": "source,file",
+        "signal_poll_interval_ms": 1,
+    }
+    house = make_house(**settings)
+    assert house.init_signals()[1] == "public.signals"
+    house.run()
+    file = tmp_path / "file-signals.txt"
+    file.write_text('{"id": "f", "type": "pause-snapshot"}\nno signal\n{"id": "half')
+    give = "INSERT INTO signals VALUES (%s, %s, %s)"
+    with table.connect() as connection:
+        connection.execute(give, ["s", "execute-snapshot", '{"data-collections": ["public.t"]}'])
+        connection.execute(give, ["bad", "execute-snapshot", "{"])
+    house.run()
+    assert file.read_text() == '{"id": "half'
+    assert spark.table(str(lake.bronze)).where("kind = 'snapshot'").isEmpty(), "it is paused"
+    assert [note.type for note in notifications_of(spark, lake, "bad")] == [Event.REFUSED]
+    assert [note.type for note in notifications_of(spark, lake, "f")] == [Event.PAUSED]
+    assert [note.type for note in notifications_of(spark, lake, "line 2")] == [Event.REFUSED]
+    house.close()
+
+    later = make_house(**settings)
+    later.run()
+    assert spark.table(str(lake.bronze)).where("kind = 'snapshot'").isEmpty(), "it still is"
+    later.signal("resume-snapshot", {}, "lake")
+    later.run()
+    assert [note.type for note in notifications_of(spark, lake, "lake")] == [Event.RESUMED]
+    ended = [note.type for note in notifications_of(spark, lake, "s")]
+    assert ended == [Event.STARTED, Event.IN_PROGRESS, Event.TABLE_SCAN_COMPLETED, Event.COMPLETED]
+    assert all(proof.equal for proof in later.verify([TableName("public", "t")]))
