@@ -223,7 +223,13 @@ class Walhouse:
         conn = self._connect()
         slot = self.configuration.connector.slot_name
         return read_status(
-            self.spark, self.layout, conn, source_lsn=flushed_lsn(conn), slot_name=slot, slot=find_slot(conn, slot)
+            self.spark,
+            self.layout,
+            conn,
+            source_lsn=flushed_lsn(conn),
+            slot_name=slot,
+            slot=find_slot(conn, slot),
+            chunk_rows=self._capture_settings.chunk_rows,
         )
 
     def signal(self, kind: str, data: Mapping[str, object], signal_id: str | None = None) -> str:

@@ -101,6 +101,9 @@ def test_a_condition_that_is_none_is_answered_and_changes_nothing(
         "CREATE FUNCTION writes() RETURNS boolean LANGUAGE sql VOLATILE AS 'DELETE FROM public.t RETURNING true'"
     )
     requests = {house.snapshot([T], where=condition): reason for condition, reason in WRONG_CONDITIONS.items()}
+    for surrogate, reason in {"v": "may be NULL", "nobody": "is no captured column"}.items():
+        data = {"data-collections": [r"public\.t"], "surrogate-key": surrogate}
+        requests[house.signal("execute-snapshot", data)] = reason
     table.execute("UPDATE t SET v = 'after' WHERE id = 1")
     house.run()
     assert table.execute("SELECT count(*) FROM t") == [(500,)]

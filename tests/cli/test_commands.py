@@ -10,6 +10,7 @@ import pytest
 
 from tests.fixtures_house import write_configuration
 from walhouse.cli.app import run
+from walhouse.names import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,6 +118,36 @@ def test_the_whole_path_by_commands(
     assert "different" in shown
     assert "'changed'" in shown
     assert "no such row" in shown
+
+
+def test_a_snapshot_is_asked_for_held_shown_and_waited_for(
+    spark: SparkSession,
+    database: Database,
+    lake: LakeLayout,
+    configure: Callable[..., str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    database.execute(*SHOP)
+    conf = configure(snapshot_mode="no_data", signal_poll_interval_ms=1)
+
+    def walhouse(*arguments: str, code: int = 0) -> str:
+        assert run([*arguments, "--conf", conf]) == code, capsys.readouterr().err
+        return "".join(capsys.readouterr())
+
+    assert "ops" in walhouse("init-signals")
+    walhouse("run")
+    walhouse("snapshot", "public.orders", "--id", "all")
+    walhouse("signal", "pause-snapshot", "--id", "hold")
+    walhouse("capture")
+    (held,) = json.loads(walhouse("status", "--format", "json").splitlines()[0])["snapshots"]
+    assert (held["request"], held["table"], held["state"], held["chunks"]) == ("all", "public.orders", "paused", 0)
+    assert "paused" in walhouse("status")
+    walhouse("signal", "resume-snapshot")
+    assert "no captured table" in walhouse("snapshot", "public.nobody", "--wait", code=2)
+    walhouse("signal", "resume-snapshot", "--data", "{", code=2)
+    said = walhouse("snapshot", "public.orders", "--where", "id = 1", "--wait")
+    assert "total_rows_scanned=1" in said
+    assert spark.table(str(lake.gold(TableName("public", "orders")))).count() == 2
 
 
 def test_drop_asks_first_and_removes_slot_and_publication_but_nothing_else(

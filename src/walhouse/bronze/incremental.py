@@ -19,6 +19,7 @@ from walhouse.bronze.notifications import Event, Notification, ScanStatus
 from walhouse.bronze.source import load
 from walhouse.errors import (
     AuthenticationError,
+    ConditionError,
     LockTimeoutError,
     SourceError,
     SourceUnreachableError,
@@ -103,6 +104,7 @@ class IncrementalSnapshots:
             )
         if not relation.row_key:
             return self._skipped(progress, ScanStatus.NO_PRIMARY_KEY, "changes do not tell its rows apart")
+        _require_readable_by(relation, head.key)
         table = keyed_table(
             self._conn,
             relation,
@@ -175,6 +177,15 @@ class IncrementalSnapshots:
         queue = progress.queue.after_head()
         told = _ended(queue, head, status, rows=0, reason=reason)
         return ChunksRead(replace(progress, queue=queue), None, tuple(told))
+
+
+def _require_readable_by(relation: RelationDescription, key: Sequence[str] | None) -> None:
+    """Raises ConditionError if rows would be left out that have no value there."""
+    columns = {column.name: column for column in relation.columns}
+    for name in key or ():
+        if name not in columns or columns[name].nullable is not False:
+            wrong = "is no captured column" if name not in columns else "may be NULL, and such rows would be left out"
+            raise ConditionError(f"The surrogate key {name} of {relation.name} {wrong}.", table=str(relation.name))
 
 
 def _groups(chunks: Sequence[KeyChunk], workers: int) -> tuple[tuple[KeyChunk, ...], ...]:

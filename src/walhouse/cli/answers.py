@@ -60,6 +60,14 @@ def _print_status(found: Status) -> None:
             for table in found.tables
         ],
     )
+    if found.snapshots:
+        print_table(
+            ("snapshot", "table", "state", "chunks read", "rows, about", "of, about"),
+            [
+                (each.request, each.table, each.state, each.chunks, each.rows, each.estimated_rows)
+                for each in found.snapshots
+            ],
+        )
 
 
 def verify(

@@ -15,6 +15,7 @@ from walhouse.errors import (
     SlotInUseError,
     SnapshotLostError,
     SourceUnreachableError,
+    TableChangedError,
     WalhouseError,
     WalNotFlushedError,
 )
@@ -40,6 +41,7 @@ POLICY: Final[dict[type[WalhouseError], Retry]] = {
     WalNotFlushedError: Retry(delay_seconds=1, times=10),
     LockTimeoutError: Retry(delay_seconds=2, times=6),
     SnapshotLostError: Retry(delay_seconds=2, times=3),
+    TableChangedError: Retry(delay_seconds=2, times=6),
 }
 """Used by continuous runs: whoever runs a single command sees the error at once, but for ``CONTENTION``."""
 

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
-from walhouse.bronze.progress import read_position
+from walhouse.bronze.progress import read_position, read_progress
+from walhouse.bronze.queue import NOTHING_QUEUED
 from walhouse.changes.epochs import EpochState, Layer
 from walhouse.gold.imperfect import imperfect_values
 from walhouse.lakehouse.tables import table_exists
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
 from walhouse.pgoutput.row import Kind
+from walhouse.postgres.key_chunks import estimated_rows
 from walhouse.postgres.slot import SlotState, retained_bytes
 
 if TYPE_CHECKING:
@@ -41,6 +43,20 @@ class TableStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotStatus:
+    """A table that is read by chunks, or waits for it. ``rows`` are about as many as were read so far;
+    ``estimated_rows`` what the server's statistics say that the table has, None if they say nothing."""
+
+    request: str
+    table: TableName
+    state: str
+    """reading, waiting or paused."""
+    chunks: int
+    rows: int
+    estimated_rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """Everything at one glance. ``lag_bytes`` is WAL flushed but not captured; ``lag_seconds`` how long ago the last
     pass was captured while there is a lag, else 0; ``retained_bytes`` the WAL that the slot keeps on the server."""
@@ -54,6 +70,7 @@ class Status:
     slot_wal_status: str | None
     retained_bytes: int | None
     tables: tuple[TableStatus, ...]
+    snapshots: tuple[SnapshotStatus, ...] = ()
 
     def to_json(self) -> str:
         """The status as one JSON object; LSNs as text."""
@@ -65,8 +82,9 @@ class Status:
             {**{name: plain(value) for name, value in asdict(table).items()}, "table": str(table.table)}
             for table in self.tables
         ]
-        facts = {name: plain(getattr(self, name)) for name in self.__slots__ if name != "tables"}
-        return json.dumps({**facts, "tables": tables})
+        snapshots = [{**asdict(each), "table": str(each.table)} for each in self.snapshots]
+        facts = {name: plain(getattr(self, name)) for name in self.__slots__ if name not in {"tables", "snapshots"}}
+        return json.dumps({**facts, "tables": tables, "snapshots": snapshots})
 
 
 def read_status(
@@ -77,6 +95,7 @@ def read_status(
     source_lsn: Lsn,
     slot_name: str,
     slot: SlotState | None,
+    chunk_rows: int,
 ) -> Status:
     """Ask lake and server."""
     position = read_position(spark, layout) if table_exists(spark, layout.bronze) else None
@@ -92,6 +111,25 @@ def read_status(
         slot_wal_status=None if slot is None else slot.wal_status,
         retained_bytes=None if slot is None else retained_bytes(conn, slot_name),
         tables=() if captured_to is None else _tables(spark, layout, captured_to),
+        snapshots=() if position is None else _snapshots(spark, layout, conn, chunk_rows),
+    )
+
+
+def _snapshots(
+    spark: SparkSession, layout: LakeLayout, conn: Connection, chunk_rows: int
+) -> tuple[SnapshotStatus, ...]:
+    progress = read_progress(spark, layout)
+    queue = NOTHING_QUEUED if progress is None else progress.queue
+    return tuple(
+        SnapshotStatus(
+            each.request,
+            each.table,
+            "paused" if queue.paused else "waiting" if number else "reading",
+            each.chunks,
+            each.chunks * chunk_rows,
+            estimated_rows(conn, each.table),
+        )
+        for number, each in enumerate(queue.tables)
     )
 
 

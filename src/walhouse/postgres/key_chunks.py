@@ -128,6 +128,18 @@ def largest_key(connection: Connection, table: KeyedTable) -> Key | None:
     return None if row is None else tuple(row)
 
 
+def estimated_rows(connection: Connection, table: TableName) -> int | None:
+    """How many rows the server's statistics say that the table has, its partitions included; None if nothing."""
+    with source_errors(table=str(table)):
+        row = connection.execute(
+            "SELECT sum(nullif(c.reltuples, -1))::int8 FROM pg_class r JOIN pg_namespace n ON n.oid = r.relnamespace"
+            " CROSS JOIN LATERAL (SELECT relid FROM pg_partition_tree(r.oid) WHERE isleaf UNION SELECT r.oid) AS leaf"
+            " JOIN pg_class c ON c.oid = leaf.relid AND c.relkind = 'r' WHERE n.nspname = %s AND r.relname = %s",
+            [*table],
+        ).fetchone()
+    return None if row is None else row[0]
+
+
 def chunk_ends(
     connection: Connection, table: KeyedTable, after: Key | None, upto: Key, *, size: int, count: int
 ) -> list[Key]:
