@@ -10,7 +10,7 @@ WITH_PG15 := $(BIN)/python -m fixtures.postgresql15
 # Where set-up found a Java runtime that is not the machine's default one.
 -include .venv/java.mk
 
-.PHONY: help setup demo demo-clean test test-pg15 lint format typecheck lock bench oracle record oracle-pg15 record-pg15 build notebooks
+.PHONY: help setup demo demo-clean test test-pg15 lint format typecheck lock bench oracle record oracle-pg15 record-pg15 build notebooks soak
 
 help:  ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,10 @@ record-pg15: $(READY)  ## As record, for the same scenarios
 
 build: $(READY)  ## Build the wheel and the source distribution into dist/
 	@$(BIN)/uv build --no-build-isolation --python $(BIN)/python
+
+soak: $(READY)  ## Snapshots while writers do everything to the tables, proven round by round; MINUTES=30
+	@WALHOUSE_SOAK_MINUTES=$(or $(MINUTES),30) $(BIN)/python -m pytest \
+		tests/e2e/test_snapshots_under_fire.py::test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_kept_writing
 
 notebooks: $(READY)  ## Run the notebooks against a server of their own
 	@$(BIN)/python -m pytest tests/e2e/test_notebooks.py

@@ -228,3 +228,28 @@ def test_a_row_read_while_a_later_commit_is_written_but_not_visible_does_not_ove
     events = spark.table(str(lake.silver(T))).orderBy("commit_lsn", "seq").selectExpr("key.id", "op")
     assert sorted(map(tuple, events.collect())) == [(1, "u"), (2, "r")]
     assert all(proof.equal for proof in house.verify())
+
+
+def test_a_user_who_may_only_read_is_enough(
+    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    role, password = f"reader_{table.name}", table.settings.password
+    table.execute(
+        f"CREATE ROLE {role} LOGIN REPLICATION PASSWORD '{password.reveal() if password else 'none'}'",
+        f"ALTER ROLE {role} SET default_transaction_read_only = on",
+        f"GRANT SELECT ON t TO {role}",
+        "INSERT INTO t SELECT n, 'x' FROM generate_series(1, 50) AS n",
+        "CREATE PUBLICATION walhouse_test FOR TABLE t",
+    )
+    try:
+        house = make_house(snapshot_mode="no_data", database_user=role, incremental_snapshot_chunk_size=5)
+        house.run()
+        table.execute("UPDATE t SET v = 'y' WHERE id < 3")
+        house.snapshot([T])
+        house.run()
+        assert [proof.equal for proof in house.verify()] == [True]
+        chunks = spark.table(str(lake.bronze)).where("kind = 'snapshot'").groupBy("snapshot.chunk").count()
+        assert [tuple(row) for row in chunks.select("count").distinct().collect()] == [(5,)]
+        house.close()
+    finally:
+        table.execute(f"DROP OWNED BY {role}", f"DROP ROLE {role}")

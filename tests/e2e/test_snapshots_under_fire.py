@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import ExitStack
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,7 +32,9 @@ pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 DOCS, FULL, SMALL = (TableName("public", name) for name in ("docs", "full_key", "small"))
 TABLES = (DOCS, FULL, SMALL)
-ROUNDS = int(os.environ.get("WALHOUSE_SNAPSHOT_ROUNDS", "2"))
+ROUNDS = 2
+SOAK_SECONDS = 60 * float(os.environ.get("WALHOUSE_SOAK_MINUTES", "0"))
+"""`make soak MINUTES=…`: go on for so long."""
 
 
 def test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_kept_writing(
@@ -46,7 +50,10 @@ def test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_ke
         lake_snapshot_pass_rows=30,
     )
     house.run()
-    for number in range(ROUNDS):
+    began = time.monotonic()
+    for number in count():
+        if number >= ROUNDS and time.monotonic() - began >= SOAK_SECONDS:
+            break
         with ExitStack() as writers:
             for seed in (1, 2, 3):
                 writers.enter_context(Hammer(database, 10 * number + seed, 250))

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from walhouse.bronze.settings import CaptureSettings
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.key_chunks import KeyedTable
 

@@ -1,0 +1,208 @@
+"""Chunks by key, each in a transaction and a snapshot of its own, on the real server."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from walhouse.config.filters import TableFilter
+from walhouse.errors import ConditionError, TableChangedError
+from walhouse.lsn import Lsn
+from walhouse.pgoutput.copy_text import texts_of_copy
+from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.connection import connect
+from walhouse.postgres.key_chunks import (
+    KeyChunk,
+    KeyedTable,
+    chunk_ends,
+    estimated_rows,
+    keyed_table,
+    keys_condition,
+    largest_key,
+    read_chunk,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.fixtures_server import Database
+    from walhouse.postgres.connection import Connection
+    from walhouse.postgres.key_chunks import Key
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def connection(database: Database) -> Iterator[Connection]:
+    with closing(connect(database.settings)) as opened:
+        yield opened
+
+
+def table_of(connection: Connection, name: str = "t", condition: str | None = None) -> KeyedTable:
+    relation = next(each for each in read_relations(connection, "p", TableFilter()).values() if each.table == name)
+    return keyed_table(connection, relation, relation.row_key, publication="p", condition=condition)
+
+
+def chunks_of(connection: Connection, table: KeyedTable, size: int = 3, count: int = 2) -> list[KeyChunk]:
+    """All chunks, planned a few at a time."""
+    upto, after = largest_key(connection, table), None
+    ends: list[Key] = []
+    while upto is not None and after != upto:
+        ends += chunk_ends(connection, table, after, upto, size=size, count=count)
+        after = ends[-1]
+    return [
+        KeyChunk(table, number, start, end)
+        for number, (start, end) in enumerate(zip([None, *ends], ends, strict=False))
+    ]
+
+
+def rows_of(connection: Connection, chunk: KeyChunk) -> list[Any]:
+    columns = len(chunk.table.relation.columns)
+    rows: list[Any] = []
+    for _, blocks in read_chunk(connection, chunk):
+        rows += texts_of_copy(blocks, columns).to_pylist()
+    return rows
+
+
+KEYS = {
+    "numeric": ["-Infinity", "-1.50", "0", "1.5", "1e30", "Infinity", "NaN"],
+    "numeric(8,3)": ["-1.5", "0", "2.25", "NaN", "10000"],
+    "double precision": ["-Infinity", "-0", "1e-300", "0.1", "1e308", "Infinity", "NaN"],
+    "text": ["", "A", "a", "ä", "it's", "back\\slash", "{}", "100%", "two\nlines"],
+    "character(4)": ["a", "ab", "B"],
+    "bytea": ["\\x", "\\x00", "\\xff00"],
+    "timestamptz": ["-infinity", "0044-03-15 12:00:00+00 BC", "2024-01-01 00:00:00.000001+02", "infinity"],
+    "uuid": ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"],
+    "inet": ["10.0.0.5", "10.0.0.5/8", "::1"],
+    "interval": ["-1 day", "00:00:00", "1 mon"],
+    "mood": ["sad", "ok", "happy"],
+    "positive": ["1", "2", "10"],
+    "boolean": ["f", "t"],
+    "int4[]": ["{}", "{1,NULL}", "{2}"],
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_chunks_are_together_the_table_whatever_type_its_key_has(
+    kind: str, database: Database, connection: Connection
+) -> None:
+    database.execute(
+        "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')",
+        "CREATE DOMAIN positive AS int CHECK (VALUE > 0)",
+        f'CREATE TABLE t (b int, "Key, a" {kind}, PRIMARY KEY ("Key, a", b))',
+        "CREATE PUBLICATION p FOR TABLE t",
+    )
+    with database.connect() as client:
+        for value in KEYS[kind]:
+            client.execute(f"INSERT INTO t SELECT b, %s::{kind} FROM generate_series(1, 4) AS b".encode(), [value])
+        expected = client.execute("SELECT count(*) FROM t").fetchone()
+    chunks = chunks_of(connection, table_of(connection))
+    read = [rows_of(connection, chunk) for chunk in chunks]
+    rows = [tuple(row) for chunk in read for row in chunk]
+    assert [(len(set(rows)),)] == [(len(rows),)] == [expected]
+    assert all(len(rows) == 3 for rows in read[:-1])
+    again = table_of(
+        connection, condition=keys_condition(chunks[0].table.relation, [(row[1], row[0]) for row in rows[:5]])
+    )
+    found = [tuple(row) for chunk in chunks_of(connection, again) for row in rows_of(connection, chunk)]
+    assert found == rows[:5]
+
+
+def test_a_partitioned_table_is_read_through_its_root_and_an_inherited_one_without_its_children(
+    database: Database, connection: Connection
+) -> None:
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE t_low PARTITION OF t FOR VALUES FROM (0) TO (5)",
+        "CREATE TABLE t_high PARTITION OF t FOR VALUES FROM (5) TO (100)",
+        "INSERT INTO t SELECT generate_series(1, 10)",
+        "CREATE TABLE parent (id int PRIMARY KEY)",
+        "CREATE TABLE child (PRIMARY KEY (id)) INHERITS (parent)",
+        "INSERT INTO parent VALUES (1)",
+        "INSERT INTO child VALUES (2)",
+        "ANALYZE",
+        "CREATE PUBLICATION p FOR TABLE t, ONLY parent WITH (publish_via_partition_root)",
+    )
+    for name, expected in (("t", 10), ("parent", 1)):
+        table = table_of(connection, name)
+        assert sum(len(rows_of(connection, chunk)) for chunk in chunks_of(connection, table)) == expected
+        assert estimated_rows(connection, table.name) == expected
+
+
+def test_the_publications_row_filter_and_a_condition_both_hold(database: Database, connection: Connection) -> None:
+    if connection.info.server_version < 150000:
+        return
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, v text)",
+        "INSERT INTO t SELECT n, n || '%' FROM generate_series(1, 20) AS n",
+        "CREATE PUBLICATION p FOR TABLE t WHERE (id > 5)",
+    )
+    table = table_of(connection, condition="v LIKE '1_\\%' OR id < 8 -- all of them")
+    rows = [row for chunk in chunks_of(connection, table) for row in rows_of(connection, chunk)]
+    assert [int(row[0]) for row in rows] == [6, 7, *range(10, 20)]
+
+
+def test_each_chunk_has_a_snapshot_of_its_own_and_an_lsn_after_all_that_it_has_seen(
+    database: Database, connection: Connection
+) -> None:
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY)",
+        "INSERT INTO t SELECT generate_series(1, 6)",
+        "CREATE PUBLICATION p FOR TABLE t",
+    )
+    one, other = chunks_of(connection, table_of(connection))
+    [(before, _)] = read_chunk(connection, one)
+    [(xid, lsn)] = database.execute(
+        "WITH gone AS (DELETE FROM t WHERE id = 5)"
+        " SELECT pg_current_xact_id()::text::int8, pg_current_wal_insert_lsn()::text"
+    )
+    [(after, blocks)] = read_chunk(connection, other)
+    assert not before.visibility.sees(xid)
+    assert after.visibility.sees(xid)
+    assert before.lsn <= after.lsn
+    assert after.lsn >= Lsn.parse(lsn).page_aligned()
+    assert len(texts_of_copy(blocks, 1)) == 2
+
+
+@pytest.mark.parametrize(
+    "change", ["ALTER TABLE t ADD more int", "ALTER TABLE t ALTER v TYPE int USING 1", "DROP TABLE t CASCADE"]
+)
+def test_a_table_that_changed_since_it_was_planned_is_not_read(
+    change: str, database: Database, connection: Connection
+) -> None:
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1)", "CREATE PUBLICATION p FOR TABLE t"
+    )
+    [chunk] = chunks_of(connection, table_of(connection))
+    database.execute(change, "CREATE TABLE IF NOT EXISTS t (id int PRIMARY KEY, v text)")
+    with pytest.raises(TableChangedError):
+        rows_of(connection, chunk)
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_one"),
+    [
+        ("id > 0", True),
+        ("v = ')' OR v = E'\\')' /* ) */ OR v = $$)$$ -- )", True),
+        ('"id" IN (SELECT 1)', True),
+        ("id > 0)", False),
+        ("(id > 0", False),
+        ("id > 0; SELECT 1", False),
+        ("id", False),
+        ("id = %s", False),
+    ],
+)
+def test_a_condition_is_one_expression_or_nothing(
+    condition: str,
+    is_one: bool,
+    database: Database,
+    connection: Connection,
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)", "CREATE PUBLICATION p FOR TABLE t")
+    if is_one:
+        assert table_of(connection, condition=condition).condition == condition
+        return
+    with pytest.raises(ConditionError):
+        table_of(connection, condition=condition)
