@@ -49,6 +49,13 @@ def test_versions_are_apart_only_where_a_columns_values_take_another_form() -> N
     assert alike([first], DEFAULTS) == [(first,)]
 
 
+def test_versions_are_apart_where_a_columns_texts_are_converted_in_another_way() -> None:
+    """Of a ``name`` Debezium shows no values: an inet of before must not be taken for one."""
+    address, name = version(1, column("a", "inet")), version(2, column("a", "name"))
+    assert alike([address, name], DEFAULTS) == [(address,), (name,)]
+    assert [field.name for field in struct_of(silver_schema([address, name]), "after")] == ["a"]
+
+
 def test_types_of_one_spark_type_that_mean_something_else_do_not_share_a_field() -> None:
     stamp, number = version(1, column("at", "timestamp")), version(2, column("at", "int8"))
     after = struct_of(silver_schema([stamp, number]), "after")

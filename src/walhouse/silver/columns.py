@@ -126,17 +126,20 @@ def silver_columns(
 
 
 def alike(relations: Sequence[RelationDescription], modes: TypeModes) -> list[tuple[RelationDescription, ...]]:
-    """The versions in groups within which a column has one form. One group, unless a column's type was altered."""
-    groups: list[tuple[dict[str, Form | None], list[RelationDescription]]] = []
+    """The versions in groups within which a column has one form, made of its text in one way.
+
+    One group, unless a column's type was altered.
+    """
+    groups: list[tuple[dict[str, tuple[Form, str] | None], list[RelationDescription]]] = []
     for relation in relations:
-        forms = {column.name: _form_of(column, modes) for column in relation.columns}
+        made = {column.name: _made(column, modes) for column in relation.columns}
         for known, versions in groups:
-            if all(known.get(name, form) == form for name, form in forms.items()):
-                known.update(forms)
+            if all(known.get(name, how) == how for name, how in made.items()):
+                known.update(made)
                 versions.append(relation)
                 break
         else:
-            groups.append((forms, [relation]))
+            groups.append((made, [relation]))
     return [tuple(versions) for _, versions in groups]
 
 
@@ -182,6 +185,12 @@ def described(field: StructField) -> dict[str, Any]:
 def _form_of(column: ColumnDescription, modes: TypeModes) -> Form | None:
     kind = silver_type(column, modes)
     return None if kind is None else _form(kind)
+
+
+def _made(column: ColumnDescription, modes: TypeModes) -> tuple[Form, str] | None:
+    """What the column's values look like, and how they are made of a text."""
+    kind = silver_type(column, modes)
+    return None if kind is None else (_form(kind), kind.convert("text"))
 
 
 def _form(kind: SilverType) -> Form:
