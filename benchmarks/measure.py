@@ -19,7 +19,7 @@ from benchmarks import debezium
 from benchmarks.debezium import DebeziumEngine
 from benchmarks.lake import SLOT, LakeProcess, Step
 from benchmarks.processes import Cost, ProcessMeter, can_measure
-from benchmarks.table import Source, create_slot, create_table, drop_slot, make_changes
+from benchmarks.table import Source, count_rows, create_slot, create_table, drop_slot, make_changes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 SNAPSHOT_STEPS: Final[tuple[Step, ...]] = ("capture", "silver", "gold")
 STREAM_STEPS: Final[tuple[Step, ...]] = ("capture", "run")
+CHUNK_SIZES: Final = {"default": 1024, "large": 20480}
+"""Rows of Debezium's chunks: its default, and a size beyond which it gets no faster. walhouse's are of the default."""
 _SMALL_PASS: Final = 1_000
 _SMALL_PASSES: Final = 5
 
@@ -117,6 +119,20 @@ class Bench:
         for step in STREAM_STEPS:
             measure(f"walhouse_{step}_stream", changes, python, lambda step=step: lake.run(source, step))  # type: ignore[misc]  # a default is no inference
         measure("debezium_stream", changes, java, stream)
+        self._incremental(source, measure)
+
+    def _incremental(self, source: Source, measure: Callable[[str, int, int, Callable[[], float]], None]) -> None:
+        """The table once more, by chunks, as a signal asks for it."""
+        engine, lake = self._engine, self._lake
+        rows = count_rows(source)
+
+        def by_signal(chunk_size: int) -> float:
+            run = engine.incremental(source, rows, chunk_size)
+            return run.to_last - run.to_first
+
+        measure("walhouse_incremental", rows, lake.process.pid, lambda: lake.run(source, "incremental"))
+        for name, size in CHUNK_SIZES.items():
+            measure(f"debezium_incremental_{name}", rows, engine.process.pid, lambda size=size: by_signal(size))  # type: ignore[misc]  # a default is no inference
 
     def _small_passes(self, source: Source) -> None:
         seconds: dict[str, list[float]] = {step: [] for step in STREAM_STEPS}

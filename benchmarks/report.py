@@ -39,6 +39,9 @@ def report(measurement: Measurement) -> Json:
             "walhouse_end_to_end": round(end_to_end),
             "debezium_snapshot": round(phases["debezium_snapshot"].rate),
             "walhouse_snapshot": round(phases["walhouse_capture_snapshot"].rate),
+            "debezium_incremental": round(phases["debezium_incremental_default"].rate),
+            "debezium_incremental_large": round(phases["debezium_incremental_large"].rate),
+            "walhouse_incremental": round(phases["walhouse_incremental"].rate),
         },
         "cpu_seconds_per_million": {
             **_cpu("debezium_stream", [debezium]),
@@ -46,6 +49,8 @@ def report(measurement: Measurement) -> Json:
             **_cpu("walhouse_end_to_end", stream),
             **_cpu("debezium_snapshot", [phases["debezium_snapshot"]]),
             **_cpu("walhouse_snapshot", [phases["walhouse_capture_snapshot"]]),
+            **_cpu("debezium_incremental", [phases["debezium_incremental_default"]]),
+            **_cpu("walhouse_incremental", [phases["walhouse_incremental"]]),
         },
         "peak_rss_mib": {name: _memory(phase.own) for name, phase in phases.items() if phase.own is not None},
         "seconds_of_a_pass_of_1000_changes": {name: round(value, 2) for name, value in measurement.small_pass.items()},
@@ -75,6 +80,8 @@ def _ratios(phases: Mapping[str, Phase]) -> Json:
         "bronze": round(stream[0].rate / debezium, 2),
         "snapshot": round(phases["walhouse_capture_snapshot"].rate / phases["debezium_snapshot"].rate, 2),
         "end_to_end": round(_end_to_end(stream) / debezium, 2),
+        "incremental": round(phases["walhouse_incremental"].rate / phases["debezium_incremental_default"].rate, 2),
+        "incremental_large": round(phases["walhouse_incremental"].rate / phases["debezium_incremental_large"].rate, 2),
     }
 
 
@@ -111,6 +118,13 @@ def table(result: Json) -> str:
             ("debezium_stream", "walhouse_run_stream"),
         ),
     ]  # fmt: skip
+    if "incremental" in ratios:  # a result of before has none
+        lines.append(
+            row(
+                "incremental snapshot → bronze", "debezium_incremental", "walhouse_incremental", "incremental",
+                ("debezium_incremental_default", "walhouse_incremental"),
+            )
+        )  # fmt: skip
     return "\n".join([*lines, "", _small_pass_text(result), "", _run_text(result)])
 
 

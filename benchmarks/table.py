@@ -92,6 +92,14 @@ def make_changes(source: Source, changes: int) -> None:
         connection.execute("CALL bench.change(%s, %s)", [transactions, _TRANSACTION])
 
 
+def count_rows(source: Source) -> int:
+    """How many rows the table has now."""
+    with psycopg.connect(source.dsn) as connection:
+        row = connection.execute(f"SELECT count(*) FROM {TABLE}".encode()).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 def create_slot(source: Source, slot: str, *, signals: bool = False) -> None:
     """A slot from here on, for whoever reads the WAL without a snapshot; with a publication of the table."""
     tables = f"{TABLE}, {SIGNALS}" if signals else TABLE

@@ -17,7 +17,7 @@ from walhouse.api import Walhouse
 from walhouse.lakehouse.session import on_databricks
 from walhouse.lakehouse.tables import table_exists
 from walhouse.names import TableName
-from walhouse.pgoutput.row import Kind
+from walhouse.pgoutput.row import CHUNK_ID, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -113,6 +113,24 @@ def captured_tables(house: Walhouse) -> list[TableName]:
     """The source's tables that bronze has rows of."""
     names = _changes(house).select("schema_name", "table_name").distinct()
     return sorted(TableName(row[0], row[1]) for row in names.toLocalIterator())
+
+
+def notifications(house: Walhouse, request: str) -> DataFrame:
+    """What was told of a request, in order: ``at``, ``type``, ``status``, ``rows`` (scanned in all), ``reason``."""
+    told = house.spark.table(str(house.layout.ops("notifications"))).where(F.col("id") == request)
+    facts = {"status": "status", "rows": "total_rows_scanned", "reason": "reason"}
+    return told.orderBy("timestamp", "number").select(
+        F.timestamp_millis("timestamp").alias("at"),
+        "type",
+        *(F.col("additional_data")[fact].alias(name) for name, fact in facts.items()),
+    )
+
+
+def chunks_read(house: Walhouse, request: str) -> DataFrame:
+    """The chunks of a request: ``chunk``, ``pass``, ``rows``, ``lsn`` (where its rows stand)."""
+    rows = house.spark.table(str(house.layout.bronze)).where(F.col("snapshot.id") == f"{CHUNK_ID}{request}")
+    chunks = rows.groupBy(F.col("snapshot.chunk").alias("chunk"), "pass")
+    return chunks.agg(F.count("*").alias("rows"), F.min("commit_lsn").alias("lsn")).orderBy("chunk")
 
 
 def proof_table(house: Walhouse, proofs: Iterable[Proof]) -> DataFrame:

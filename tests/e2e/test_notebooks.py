@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-PICTURES = {"01_capture": 2, "02_silver_history": 2, "03_gold_and_proof": 1}
+PICTURES = {"01_capture": 2, "02_silver_history": 2, "03_gold_and_proof": 1, "04_snapshot": 1}
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_a_notebook_is_thin(notebook: Path) -> None:
         assert "SELECT" not in text
 
 
-def test_there_are_three_notebooks_and_they_start_from_the_configuration() -> None:
+def test_there_are_four_notebooks_and_they_start_from_the_configuration() -> None:
     assert [notebook.stem for notebook in NOTEBOOKS] == list(PICTURES)
     assert all("open_house()" in "".join(code_cells(notebook)[0]["source"]) for notebook in NOTEBOOKS)
 
