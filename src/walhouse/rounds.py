@@ -102,7 +102,7 @@ def capture_all(capture: Capture, reporter: Reporter) -> Progress:
     capture.run(capture.target(), report)
     capture.take_signals()
     while capture.has_chunks:
-        capture.read_chunks(report)
+        despite_contention(lambda: capture.read_chunks(report))
         capture.take_signals()
     return capture.progress
 

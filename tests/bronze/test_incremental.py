@@ -11,7 +11,7 @@ import pytest
 
 from walhouse.bronze.incremental import IncrementalSnapshots
 from walhouse.bronze.notifications import notifications_of
-from walhouse.errors import TableNotReadError
+from walhouse.errors import SourceUnreachableError, TableNotReadError
 from walhouse.names import TableName
 from walhouse.postgres.key_chunks import chunk_ends
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from walhouse.bronze.incremental import ChunksRead
     from walhouse.bronze.progress import Progress
     from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.lsn import Lsn
     from walhouse.postgres.key_chunks import Key
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -253,3 +254,32 @@ def test_a_user_who_may_only_read_is_enough(
         house.close()
     finally:
         table.execute(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+def test_rows_ahead_of_the_stream_are_applied_only_when_the_stream_is_there(
+    spark: SparkSession,
+    table: Database,
+    lake: LakeLayout,
+    house: Walhouse,
+    make_house: MakeHouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def end_of_the_process(connection: object) -> Lsn:
+        del connection
+        raise SourceUnreachableError("The process ended between the chunks and the stream.")
+
+    house.snapshot([T], where="id <= 10")
+    monkeypatch.setattr("walhouse.bronze.capture.insert_lsn", end_of_the_process)
+    with pytest.raises(SourceUnreachableError):
+        house.capture()
+    monkeypatch.undo()
+    assert spark.table(str(lake.bronze)).where("kind = 'snapshot'").count() == 10
+    later = make_house(snapshot_mode="no_data")
+    table.execute("UPDATE t SET v = 'new' WHERE id = 1")
+    later.silver()
+    later.gold()
+    assert spark.table(str(lake.silver(T))).isEmpty()
+    assert spark.table(str(lake.gold(T))).isEmpty()
+    later.run()
+    assert spark.table(str(lake.silver(T))).groupBy("op").count().orderBy("op").collect() == [("r", 10), ("u", 1)]
+    assert spark.table(str(lake.gold(T))).where("v = 'new'").count() == 1

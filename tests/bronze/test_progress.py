@@ -6,9 +6,11 @@ import json
 
 import pytest
 
-from walhouse.bronze.progress import Progress
+from walhouse.bronze.progress import Progress, SignalPosition
+from walhouse.bronze.queue import QueuedTable, SnapshotQueue
 from walhouse.errors import LakeVersionError
 from walhouse.lsn import Lsn
+from walhouse.names import TableName
 from walhouse.pgoutput.transactions import LastCommit
 from walhouse.postgres.identity import SourceIdentity
 
@@ -21,6 +23,14 @@ PROGRESS = Progress(
     messages=(2**40, 2**40 + 8),
     counts=(("transactions", 3), ("changes", 9)),
     last=LastCommit(end=2**40 - 8, commit_ts=1_700_000_000_000_000),
+    queue=SnapshotQueue(
+        tables=(QueuedTable("r", TableName("s", "t"), "x > 1", ("a", "b"), ("1", "ä"), ("9", ""), 3, 800),),
+        paused=True,
+        next_chunk=12,
+        finished=(QueuedTable("q", TableName("s", "u")),),
+    ),
+    signals=SignalPosition(of_pass=6, of_version=3),
+    is_open=True,
 )
 
 

@@ -126,11 +126,14 @@ def read_position(spark: SparkSession, layout: LakeLayout) -> Position | None:
 
 def read_whole_position(spark: SparkSession, layout: LakeLayout) -> Position | None:
     """The last position up to which everything is there that layers need: no row of a chunk is ahead of the stream."""
-    rows = spark.table(str(layout.bronze)).where(F.col("kind") == Kind.PROGRESS.value).select("pass", "progress")
-    for row in rows.orderBy(F.desc("pass")).toLocalIterator():
-        progress = Progress.from_json(row["progress"])
-        if not progress.is_open:
-            return Position(progress.pass_number, progress.captured_to)
+    position = read_position(spark, layout)
+    number = 0 if position is None else position.pass_number
+    # mostly the last one; a crash leaves a few open ones
+    while number > 0:
+        progress = read_pass(spark, layout, number)
+        if progress is not None and not progress.is_open:
+            return Position(number, progress.captured_to)
+        number -= 1
     return None
 
 

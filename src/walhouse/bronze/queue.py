@@ -23,8 +23,8 @@ class QueuedTable:
     request: str
     """The id of the signal that asked for it."""
     table: TableName
-    condition: str | None = None
-    """SQL that its rows must fulfil."""
+    condition: str | None = field(default=None, repr=False)
+    """SQL that its rows must fulfil; it may name values."""
     key: tuple[str, ...] | None = None
     """The columns to read by, if not the rows' own key."""
     after: tuple[str, ...] | None = field(default=None, repr=False)

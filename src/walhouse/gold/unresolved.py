@@ -33,7 +33,12 @@ def unresolved_keys(
         return []
     places = spark.table(str(target)).where(F.col(UNAVAILABLE).isNotNull())
     places = places.select(F.col(COMMIT_LSN).alias("commit_lsn"), F.col(SEQ).alias("seq")).limit(limit)
-    changes = resolve(spark.table(str(layout.bronze)), current.name)
+    places = places.localCheckpoint()  # a limit may give other rows the next time
+    span = places.agg(F.min("commit_lsn"), F.max("commit_lsn")).head(1)[0]
+    if span[0] is None:
+        return []
+    bronze = spark.table(str(layout.bronze)).where(F.col("commit_lsn").between(*span))
+    changes = resolve(bronze, current.name)
     key = F.array(*(key_text("after", column, relations) for column in current.row_key))
     rows = changes.join(F.broadcast(places), ["commit_lsn", "seq"], "left_semi").select(key.alias("key")).distinct()
     return [tuple(row["key"]) for row in rows.toLocalIterator()]
