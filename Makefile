@@ -10,7 +10,7 @@ WITH_PG15 := $(BIN)/python -m fixtures.postgresql15
 # Where set-up found a Java runtime that is not the machine's default one.
 -include .venv/java.mk
 
-.PHONY: help setup demo demo-clean test test-pg15 lint format typecheck lock bench oracle record oracle-pg15 record-pg15 build notebooks soak
+.PHONY: help setup demo demo-clean test test-pg15 lint format typecheck lock bench oracle record oracle-pg15 record-pg15 build soak notebooks
 
 help:  ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

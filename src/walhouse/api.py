@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from walhouse.bronze.capture import Capture
-from walhouse.bronze.notifications import has_ended, notifications_of, require_read
 from walhouse.bronze.progress import read_whole_position
-from walhouse.bronze.signal_channels import ensure_signals, give_signal
-from walhouse.bronze.signals import Signal, snapshot_data
+from walhouse.bronze.requests.channels import ensure_signals, give_signal
+from walhouse.bronze.requests.notifications import has_ended, notifications_of, require_read
+from walhouse.bronze.requests.signals import Signal, snapshot_data
 from walhouse.bronze.table import ensure_bronze, new_generation
 from walhouse.changes.epochs import Layer
 from walhouse.changes.relations import RelationCatalog
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from walhouse.bronze.notifications import Notification
     from walhouse.bronze.progress import Progress
+    from walhouse.bronze.requests.notifications import Notification
     from walhouse.bronze.settings import CaptureSettings
     from walhouse.changes.epoch import AppliedTable
     from walhouse.changes.layer import LayerRun

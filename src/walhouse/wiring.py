@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from walhouse import __version__
 from walhouse.bronze.masking import MaskBook
+from walhouse.bronze.requests.channels import SignalSettings
 from walhouse.bronze.settings import CaptureSettings
-from walhouse.bronze.signal_channels import SignalSettings
 from walhouse.changes.epochs import EpochLedger, Layer
 from walhouse.changes.layer import LayerRun, LayerTarget
 from walhouse.changes.touched import MESSAGES, TRANSACTIONS, BronzeSurvey

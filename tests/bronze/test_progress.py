@@ -7,7 +7,7 @@ import json
 import pytest
 
 from walhouse.bronze.progress import Progress, SignalPosition
-from walhouse.bronze.queue import QueuedTable, SnapshotQueue
+from walhouse.bronze.snapshots.queue import QueuedTable, SnapshotQueue
 from walhouse.errors import LakeVersionError
 from walhouse.lsn import Lsn
 from walhouse.names import TableName

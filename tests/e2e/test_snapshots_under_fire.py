@@ -16,7 +16,7 @@ from tests.e2e.hammer import SCHEMA, Hammer
 from tests.e2e.test_killed import run_until
 from tests.e2e.witness import gold_rows, source_rows
 from tests.fixtures_house import write_configuration
-from walhouse.bronze.notifications import Event, notifications_of
+from walhouse.bronze.requests.notifications import Event, notifications_of
 from walhouse.names import TableName
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from walhouse.bronze.append import append
-from walhouse.bronze.incremental import IncrementalSnapshots
-from walhouse.bronze.initial import InitialPass
-from walhouse.bronze.notifications import Event, Notification, notify
 from walhouse.bronze.progress import Progress, read_progress
-from walhouse.bronze.queue import QueuedTable
-from walhouse.bronze.signal_channels import SignalChannels
-from walhouse.bronze.signals import follow
+from walhouse.bronze.requests.channels import SignalChannels
+from walhouse.bronze.requests.notifications import Event, Notification, notify
+from walhouse.bronze.requests.signals import follow
+from walhouse.bronze.snapshots.incremental import IncrementalSnapshots
+from walhouse.bronze.snapshots.initial import InitialPass
+from walhouse.bronze.snapshots.queue import QueuedTable
 from walhouse.bronze.source import WalRangePlan, load
 from walhouse.bronze.table import ensure_bronze
 from walhouse.config.connector import SnapshotMode

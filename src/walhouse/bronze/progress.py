@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
-from walhouse.bronze.queue import NOTHING_QUEUED, SnapshotQueue
+from walhouse.bronze.snapshots.queue import NOTHING_QUEUED, SnapshotQueue
 from walhouse.errors import LakeVersionError
 from walhouse.lsn import Lsn
 from walhouse.pgoutput.row import Kind

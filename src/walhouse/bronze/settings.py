@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from walhouse.bronze.signal_channels import SignalSettings
+    from walhouse.bronze.requests.channels import SignalSettings
     from walhouse.config.connection import ConnectionSettings
     from walhouse.config.connector import AutocreateMode, SnapshotMode
     from walhouse.config.filters import NameFilter, TableFilter

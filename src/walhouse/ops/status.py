@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.bronze.progress import read_position, read_progress
-from walhouse.bronze.queue import NOTHING_QUEUED
+from walhouse.bronze.snapshots.queue import NOTHING_QUEUED
 from walhouse.changes.epochs import EpochState, Layer
 from walhouse.gold.imperfect import imperfect_values
 from walhouse.lakehouse.tables import table_exists

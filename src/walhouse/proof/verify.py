@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
 from walhouse.bronze.failure import on_driver
-from walhouse.bronze.initial import group_chunks
+from walhouse.bronze.snapshots.initial import group_chunks
 from walhouse.bronze.source import SnapshotPlan, load
 from walhouse.changes.epoch import EpochRange
 from walhouse.changes.resolve import bronze_range, resolve

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 from pyspark.sql.types import StringType, StructField, StructType
 
-from walhouse.bronze.signals import Signal
+from walhouse.bronze.requests.signals import Signal
 from walhouse.lakehouse.tables import create_table, current_version, table_exists
 from walhouse.pgoutput.row import Kind, Op
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from walhouse.bronze.notifications import Event, notifications_of
-from walhouse.bronze.queue import QueuedTable, SnapshotQueue
-from walhouse.bronze.signals import Signal, follow
+from walhouse.bronze.requests.notifications import Event, notifications_of
+from walhouse.bronze.requests.signals import Signal, follow
+from walhouse.bronze.snapshots.queue import QueuedTable, SnapshotQueue
 from walhouse.names import TableName
 
 if TYPE_CHECKING:

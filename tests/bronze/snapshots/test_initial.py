@@ -44,7 +44,7 @@ def test_locks_lost_before_the_tasks_read_are_named_and_bronze_stays_empty(
             table.execute(END_LOCK_HOLDER)
             yield holder
 
-    monkeypatch.setattr("walhouse.bronze.initial.locked_tables", locked_for_a_moment)
+    monkeypatch.setattr("walhouse.bronze.snapshots.initial.locked_tables", locked_for_a_moment)
     with pytest.raises(SnapshotLostError):
         make_house().capture()
     assert spark.table(str(lake.bronze)).isEmpty()

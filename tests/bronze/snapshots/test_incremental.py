@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from walhouse.bronze.incremental import IncrementalSnapshots
-from walhouse.bronze.notifications import notifications_of
+from walhouse.bronze.requests.notifications import notifications_of
+from walhouse.bronze.snapshots.incremental import IncrementalSnapshots
 from walhouse.errors import SourceUnreachableError, TableNotReadError
 from walhouse.names import TableName
 from walhouse.postgres.key_chunks import chunk_ends
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
     from walhouse.api import Walhouse
-    from walhouse.bronze.incremental import ChunksRead
     from walhouse.bronze.progress import Progress
+    from walhouse.bronze.snapshots.incremental import ChunksRead
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.lsn import Lsn
     from walhouse.postgres.key_chunks import Key
@@ -160,7 +160,7 @@ def test_a_column_that_comes_between_planning_and_reading_a_chunk_is_read_with_i
         table.execute("ALTER TABLE t ADD COLUMN IF NOT EXISTS more int", "UPDATE t SET more = id WHERE id % 100 = 0")
         return ends
 
-    monkeypatch.setattr("walhouse.bronze.incremental.chunk_ends", then_the_table_changes)
+    monkeypatch.setattr("walhouse.bronze.snapshots.incremental.chunk_ends", then_the_table_changes)
     house.snapshot([T])
     house.run()
     assert spark.table(str(lake.gold(T))).where("more = id").count() == 5

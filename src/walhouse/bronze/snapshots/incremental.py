@@ -14,8 +14,8 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.bronze.append import append
-from walhouse.bronze.key_chunks import KeyChunksPlan
-from walhouse.bronze.notifications import Event, Notification, ScanStatus
+from walhouse.bronze.requests.notifications import Event, Notification, ScanStatus
+from walhouse.bronze.snapshots.chunks import KeyChunksPlan
 from walhouse.bronze.source import load
 from walhouse.errors import (
     AuthenticationError,
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from walhouse.bronze.progress import Progress
-    from walhouse.bronze.queue import QueuedTable, SnapshotQueue
     from walhouse.bronze.settings import CaptureSettings
+    from walhouse.bronze.snapshots.queue import QueuedTable, SnapshotQueue
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.pgoutput.relation import RelationDescription

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from walhouse.bronze.notifications import SIGNAL, Event, Notification
-from walhouse.bronze.queue import QueuedTable
+from walhouse.bronze.requests.notifications import SIGNAL, Event, Notification
+from walhouse.bronze.snapshots.queue import QueuedTable
 from walhouse.config.filters import any_matches
 from walhouse.config.java_regex import PatternError, compile_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from walhouse.bronze.queue import SnapshotQueue
+    from walhouse.bronze.snapshots.queue import SnapshotQueue
     from walhouse.names import TableName
 
 log = logging.getLogger("walhouse.signals")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from walhouse.bronze.append import append
 from walhouse.bronze.progress import Progress
-from walhouse.bronze.queue import SnapshotQueue
+from walhouse.bronze.snapshots.queue import SnapshotQueue
 from walhouse.bronze.source import SnapshotPlan, load
 from walhouse.config.connector import SnapshotMode
 from walhouse.postgres.catalog import read_relations
