@@ -19,6 +19,7 @@ from walhouse.errors import ConditionError, TableChangedError
 from walhouse.lsn import Lsn
 from walhouse.postgres.connection import source_errors
 from walhouse.postgres.copy_out import copied_blocks
+from walhouse.postgres.publication import row_filter
 from walhouse.postgres.visibility import Visibility
 
 if TYPE_CHECKING:
@@ -81,10 +82,6 @@ _QUOTED: Final = re.compile(
 )
 """What holds no syntax: strings, quoted names, comments."""
 
-_ROW_FILTER: Final = """
-    SELECT to_jsonb(p) ->> 'rowfilter' FROM pg_publication_tables p
-    WHERE pubname = %s AND schemaname = %s AND tablename = %s"""
-
 
 def keyed_table(
     connection: Connection,
@@ -97,13 +94,12 @@ def keyed_table(
     """The table as it is now. Raises ConditionError if the condition is no expression over its columns."""
     name = relation.name
     with source_errors(table=str(name)):
-        row_filter = connection.execute(_ROW_FILTER, [publication, *name]).fetchone()
         fingerprint = connection.execute(_fingerprint(relation.oid)).fetchone()
     table = KeyedTable(
         relation,
         tuple(key),
         columns="" if fingerprint is None else fingerprint[0],
-        row_filter=None if row_filter is None else row_filter[0],
+        row_filter=row_filter(connection, publication, name),
         condition=condition,
     )
     if condition is not None:

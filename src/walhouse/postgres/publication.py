@@ -74,6 +74,9 @@ _SCHEMAS: Final = """
     SELECT s.oid::int8 AS entry, n.oid::int8 AS schema, n.nspname
     FROM pg_publication_namespace s JOIN pg_namespace n ON n.oid = s.pnnspid WHERE s.pnpubid = %s"""
 _PUBLISHED: Final = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
+_ROW_FILTER: Final = """
+    SELECT to_jsonb(p) ->> 'rowfilter' FROM pg_publication_tables p
+    WHERE pubname = %s AND schemaname = %s AND tablename = %s"""
 _CANDIDATES: Final = """
     SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.oid >= 16384
@@ -229,6 +232,13 @@ def require_published(state: PublicationState, tables: Collection[TableName]) ->
             publication=state.name,
             table=str(missing[0]),
         )
+
+
+def row_filter(connection: Connection, name: str, table: TableName) -> str | None:
+    """The publication's WHERE expression for a table, as SQL."""
+    with source_errors(publication=name, table=str(table)):
+        row = connection.execute(_ROW_FILTER, [name, *table]).fetchone()
+    return None if row is None else row[0]
 
 
 def drop_publication(connection: Connection, name: str) -> None:

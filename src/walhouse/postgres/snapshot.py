@@ -19,6 +19,7 @@ from walhouse.errors import LockTimeoutError, SnapshotLostError, SourceError
 from walhouse.names import TableName
 from walhouse.postgres.connection import LOCK_TIMEOUT_SECONDS, connect, one_row, source_errors
 from walhouse.postgres.copy_out import copied_blocks
+from walhouse.postgres.publication import row_filter
 from walhouse.postgres.visibility import Visibility
 
 if TYPE_CHECKING:
@@ -54,10 +55,6 @@ _LEAVES: Final = """
         UNION SELECT %(oid)s::oid FROM pg_class WHERE oid = %(oid)s::oid AND relkind <> 'p') AS leaf
     JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace
     ORDER BY 1, 2"""
-
-_ROW_FILTER: Final = """
-    SELECT to_jsonb(p) ->> 'rowfilter' FROM pg_publication_tables p
-    WHERE pubname = %s AND schemaname = %s AND tablename = %s"""
 
 _LOCKED: Final = """
     SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'relation' AND mode = 'AccessShareLock' AND granted
@@ -135,7 +132,7 @@ def plan_chunks(
     name = relation.name
     with source_errors(table=str(name)):
         leaves = connection.execute(_LEAVES, {"oid": relation.oid}).fetchall()
-        filters = connection.execute(_ROW_FILTER, [publication, *name]).fetchone()
+    condition = row_filter(connection, publication, name)
     chunks: list[Chunk] = []
     for schema, table, kind, pages in leaves:
         if kind != "r":
@@ -155,7 +152,7 @@ def plan_chunks(
                     first_page=start,
                     end_page=None if last else start + pages_per_chunk,
                     pages=int(pages) - start if last else pages_per_chunk,
-                    row_filter=None if filters is None else filters[0],
+                    row_filter=condition,
                 )
             )
     return chunks
