@@ -19,6 +19,7 @@ from walhouse.changes.resolve import resolve
 from walhouse.changes.touched import MESSAGES, TRANSACTIONS, touched_in
 from walhouse.config.connector import Connector
 from walhouse.config.properties import State, find
+from walhouse.lakehouse.answers import few_rows
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.copy_text import texts_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan
@@ -117,7 +118,7 @@ class Replay:
         rows = PrintedRows(frames, messages, begun)
         if rows.is_empty:
             return []
-        return [row[0] for row in in_order(lines_of(rows, printed, tables)).toLocalIterator()]
+        return [row["line"] for row in few_rows(in_order(lines_of(rows, printed, tables)))]
 
     def _capture(self, told: Connector) -> _Captured:
         chosen = _Choice(

@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType, TimestampType
 
 from walhouse.changes.epoch import AppliedTable, EpochRange
+from walhouse.lakehouse.answers import few_rows
 from walhouse.lakehouse.tables import create_table, table_exists
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
@@ -100,7 +101,7 @@ class EpochLedger:
         top = mine.select(F.max("epoch")).first()
         if top is None or top[0] is None:
             return None
-        rows = list(mine.where(F.col("epoch") == int(top[0])).toLocalIterator())
+        rows = few_rows(mine.where(F.col("epoch") == int(top[0])))
         whole = next(row for row in rows if row["table_name"] is None)
         bases = {
             TableName(row["schema_name"], row["table_name"]): row["base_version"]
@@ -132,7 +133,7 @@ class EpochLedger:
         if to_pass is not None:
             done = done.where(F.col("to_pass") <= to_pass)
         rows = done.groupBy("schema_name", "table_name").agg(F.max_by("version", "epoch").alias("version"))
-        return {TableName(row["schema_name"], row["table_name"]): int(row["version"]) for row in rows.toLocalIterator()}
+        return {TableName(row["schema_name"], row["table_name"]): int(row["version"]) for row in few_rows(rows)}
 
     def _append(
         self,

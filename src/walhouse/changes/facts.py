@@ -7,13 +7,15 @@ epochs where it happens, and these facts are what says so. They are computed fro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.pgoutput.row import CHUNK_ID, BeforeKind, Op
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import Column, DataFrame, Row
 
 Place = tuple[int, int]
@@ -122,13 +124,13 @@ def fact_columns() -> list[Column]:
     ]
 
 
-def read_facts(row: Row) -> Facts:
+def read_facts(row: Row | Mapping[str, Any]) -> Facts:
     """The facts in a row of ``fact_columns``."""
     truncated = row["truncated_at"]
     return Facts(
         rows=int(row["rows"]),
         span=None if row["first_lsn"] is None else (int(row["first_lsn"]), int(row["last_lsn"])),
-        truncated_at=None if truncated is None else (int(truncated[0]), int(truncated[1])),
+        truncated_at=None if truncated is None else (int(truncated["commit_lsn"]), int(truncated["seq"])),
         updates_with_old=int(row["old"]),
         left_out=frozenset(row["left_out"]),
         in_old_row=frozenset(row["in_old_row"]),

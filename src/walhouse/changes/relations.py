@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.errors import LakeError
+from walhouse.lakehouse.answers import few_rows
 from walhouse.pgoutput.relation import RelationDescription
 from walhouse.pgoutput.row import Kind
 
@@ -43,7 +44,7 @@ class RelationCatalog:
             .select("pass", "relation_version", "relation")
             .orderBy("pass")
         )
-        for row in rows.toLocalIterator():
+        for row in few_rows(rows):
             self._known[int(row["relation_version"])] = RelationDescription.from_json(row["relation"])
         self._read_to = to_pass
 

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 
 from walhouse.changes.facts import Facts, fact_columns, read_facts
 from walhouse.changes.resolve import bronze_range
+from walhouse.lakehouse.answers import few_rows
 from walhouse.names import TableName
 from walhouse.pgoutput.row import Kind
 
@@ -68,19 +69,19 @@ def touched_tables(spark: SparkSession, layout: LakeLayout, epoch: EpochRange) -
 
 def touched_in(bronze: DataFrame) -> list[Touched]:
     """All tables that these rows of bronze are of, those of APART among them, by name."""
-    position = F.struct("commit_lsn", F.coalesce("seq", F.lit(0)))
+    position = F.struct("commit_lsn", F.coalesce("seq", F.lit(0)).alias("seq"))
     rows = (
         bronze.where(F.col("kind") != Kind.PROGRESS.value)
         .groupBy("kind", "schema_name", "table_name", "relation_version")
         .agg(F.max(position).alias("last"), *fact_columns())
     )
     found: dict[TableName, _Found] = {}
-    for row in rows.toLocalIterator():
+    for row in few_rows(rows):
         table = _NAME_OF.get(row["kind"]) or TableName(row["schema_name"], row["table_name"])
         mine = found.setdefault(table, _Found(int(row["first_lsn"])))
         mine.first_lsn = min(mine.first_lsn, int(row["first_lsn"]))
         if table not in APART:
-            mine.see(int(row["relation_version"]), (int(row["last"][0]), int(row["last"][1])))
+            mine.see(int(row["relation_version"]), (row["last"]["commit_lsn"], row["last"]["seq"]))
         if row["kind"] != Kind.RELATION:
             mine.facts |= read_facts(row)
     return [Touched(table, found[table].versions, facts) for table, facts in _with_edges(found)]

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.gold.columns import RESCUED, UNAVAILABLE
+from walhouse.lakehouse.answers import few_rows
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def imperfect_values(spark: SparkSession, tables: Mapping[TableName, LakeTable])
     rows = reduce(DataFrame.unionAll, (_count(spark, source, gold) for source, gold in tables.items()))
     return {
         TableName(row["schema"], row["table"]): {name: int(row[name] or 0) for name in ("rescued", "unavailable")}
-        for row in rows.toLocalIterator()
+        for row in few_rows(rows)
     }
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 from walhouse.changes.columns import key_text
 from walhouse.changes.resolve import resolve
 from walhouse.gold.columns import COMMIT_LSN, SEQ, UNAVAILABLE
+from walhouse.lakehouse.answers import few_rows
 from walhouse.lakehouse.tables import table_exists
 
 if TYPE_CHECKING:
@@ -41,4 +42,4 @@ def unresolved_keys(
     changes = resolve(bronze, current.name)
     key = F.array(*(key_text("after", column, relations) for column in current.row_key))
     rows = changes.join(F.broadcast(places), ["commit_lsn", "seq"], "left_semi").select(key.alias("key")).distinct()
-    return [tuple(row["key"]) for row in rows.toLocalIterator()]
+    return [tuple(row["key"]) for row in few_rows(rows)]

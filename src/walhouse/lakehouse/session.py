@@ -91,6 +91,11 @@ def local_session(*, memory: str = "2g", quick: bool = True, settings: Mapping[s
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.worker.reuse": "true",
         "spark.ui.enabled": "false",
+        # nobody looks at what was run, and a continuous run would keep the last thousand of everything
+        "spark.sql.ui.retainedExecutions": "20",
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "200",
         "spark.log.level": "FATAL",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",

@@ -16,6 +16,7 @@ from walhouse.bronze.progress import read_position, read_progress
 from walhouse.bronze.snapshots.queue import NOTHING_QUEUED
 from walhouse.changes.epochs import EpochState, Layer
 from walhouse.gold.imperfect import imperfect_values
+from walhouse.lakehouse.answers import few_rows
 from walhouse.lakehouse.tables import table_exists
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
@@ -151,7 +152,7 @@ def _tables(spark: SparkSession, layout: LakeLayout, captured_to: Lsn) -> tuple[
     done = spark.table(str(epochs)).where(F.col("state") == EpochState.DONE.value)
     applied = _applied_to(done)
     tables: dict[TableName, dict[str, int]] = {}
-    for row in _counts(done).toLocalIterator():
+    for row in few_rows(_counts(done)):
         name = TableName(row["schema_name"], row["table_name"])
         tables.setdefault(name, {})[f"{row['layer']}_{row['name']}"] = int(row["total"])
     gold = {name: layout.gold(name) for name in tables if table_exists(spark, layout.gold(name))}
@@ -165,7 +166,7 @@ def _tables(spark: SparkSession, layout: LakeLayout, captured_to: Lsn) -> tuple[
 
 def _applied_to(done: DataFrame) -> dict[str, Lsn]:
     rows = done.groupBy("layer").agg(F.max("to_lsn").alias("to_lsn"))
-    return {row["layer"]: Lsn(row["to_lsn"]) for row in rows.toLocalIterator()}
+    return {row["layer"]: Lsn(row["to_lsn"]) for row in few_rows(rows)}
 
 
 def _counts(done: DataFrame) -> DataFrame:

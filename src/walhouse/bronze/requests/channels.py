@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 from pyspark.sql.types import StringType, StructField, StructType
 
 from walhouse.bronze.requests.signals import Signal
+from walhouse.lakehouse.answers import few_rows
 from walhouse.lakehouse.tables import create_table, current_version, table_exists
 from walhouse.pgoutput.row import Kind, Op
 
@@ -116,7 +117,7 @@ class SignalChannels:
         )
         fields = [F.get("after", F.lit(place)).alias(name) for place, name in enumerate(COLUMNS.names)]
         ordered = rows.orderBy("commit_lsn", "seq").select(*fields)
-        return [Signal(*row) for row in ordered.toLocalIterator() if row["type"] is not None]
+        return [Signal(**row) for row in few_rows(ordered) if row["type"] is not None]
 
     def _add_tabled(self, found: SignalsFound) -> None:
         table = self.layout.ops("signals")
@@ -128,7 +129,7 @@ class SignalChannels:
         changes = self.spark.read.option("readChangeFeed", "true").option("startingVersion", first)
         rows = changes.option("endingVersion", last).table(str(table)).where(F.col("_change_type") == "insert")
         ordered = rows.orderBy("_commit_version", "id").select(*COLUMNS.names)
-        found.signals += [Signal(*row) for row in ordered.toLocalIterator()]
+        found.signals += [Signal(**row) for row in few_rows(ordered)]
         found.position = found.position.at_version(last)
 
     def _add_filed(self, found: SignalsFound) -> None:

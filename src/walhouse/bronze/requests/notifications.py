@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from walhouse.errors import RequestRefusedError, TableNotReadError
+from walhouse.lakehouse.answers import few_rows
 from walhouse.lakehouse.tables import create_table, table_exists
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def notifications_of(spark: SparkSession, layout: LakeLayout, request: str) -> l
     rows = spark.table(str(table)).where(F.col("id") == request).orderBy("timestamp", "number")
     return [
         Notification(row["id"], Event(row["type"]), row["aggregate_type"], row["additional_data"])
-        for row in rows.toLocalIterator()
+        for row in few_rows(rows)
     ]
 
 
