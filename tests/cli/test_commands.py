@@ -147,6 +147,7 @@ def test_a_snapshot_is_asked_for_held_shown_and_waited_for(
     walhouse("signal", "resume-snapshot", "--data", "{", code=2)
     said = walhouse("snapshot", "public.orders", "--where", "id = 1", "--wait")
     assert "total_rows_scanned=1" in said
+    assert "maximum_key" not in said, "keys are values of rows"
     assert spark.table(str(lake.gold(TableName("public", "orders")))).count() == 2
 
 

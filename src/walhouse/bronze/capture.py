@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 _TELL_SECONDS: Final = 5
 """How often it is told how far a snapshot is."""
 
-_REPAIR: Final = "repair-"
-"""How the request is called that reads rows again which lack a value; its number follows."""
+_REPAIR: Final = "repair"
+"""How the request is called that reads rows again which lack a value."""
 
 _REPAIRS: Final = 5
 """How often rows are read again that still lack it, as one does that the publication's row filter hides."""
@@ -201,9 +201,9 @@ class Capture:
     def read_again(self, incomplete: Mapping[TableName, Sequence[Key]]) -> None:
         """Queue the rows with these keys; gold has been looked at."""
         progress = self._require_begun()
-        rounds = {each.table: _repairs(each.request) for each in progress.queue.finished}
+        rounds = {each.table: each.repairs for each in progress.queue.finished}
         asked = [
-            QueuedTable(f"{_REPAIR}{rounds[table] + 1}", table, condition=keys_condition(relation, keys))
+            QueuedTable(_REPAIR, table, condition=keys_condition(relation, keys), repairs=rounds[table] + 1)
             for relation in self._relations.current()
             if (keys := incomplete.get(table := relation.name)) and rounds[table] < _REPAIRS
         ]
@@ -328,8 +328,3 @@ class Capture:
     def _require_begun(self) -> Progress:
         assert self._progress is not None, "begin() comes first"
         return self._progress
-
-
-def _repairs(request: str) -> int:
-    """How many times the rows of a request were read again already."""
-    return int(request.removeprefix(_REPAIR)) if request.startswith(_REPAIR) else 0

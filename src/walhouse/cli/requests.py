@@ -43,7 +43,7 @@ def snapshot(
         log("asked for a snapshot", fields={"id": request, "tables": ", ".join(map(str, tables))})
         if wait:
             for told in house.follow(request, reporter):
-                log(f"snapshot {told.type.lower()}", fields={"id": request, **told.data})
+                log(f"snapshot {told.type.lower()}", fields={"id": request, **told.shown})
 
 
 def signal(

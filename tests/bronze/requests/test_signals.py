@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from walhouse.bronze.requests.notifications import Event, notifications_of
 from walhouse.bronze.requests.signals import Signal, follow
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
     from walhouse.lakehouse.layout import LakeLayout
+
+TYPES = ["execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot", "log", "snapshot-window-open", "?"]
+FIELDS = st.sampled_from(
+    ["data-collections", "type", "additional-conditions", "data-collection", "filter", "surrogate-key", "message"]
+)
 
 A, B, C = (TableName("s", name) for name in "abc")
 CAPTURED = (C, B, A)
@@ -93,6 +100,21 @@ def test_a_signal_that_cannot_be_followed_is_answered_with_a_reason(signal: Sign
     assert reason in answer.data["reason"]
 
 
+VALUES = st.none() | st.booleans() | st.integers() | st.text() | st.just("\ud800") | st.just("a{99999999999}")
+ODD = st.recursive(
+    VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS | st.text(), inner), max_leaves=8
+)
+
+
+@given(st.sampled_from(TYPES), st.text() | st.just("[" * 100_000) | st.dictionaries(FIELDS, ODD).map(json.dumps))
+def test_no_signal_whatever_it_holds_stops_capture(kind: str, data: str) -> None:
+    queue, notifications = follow(Signal("odd", kind, data), SnapshotQueue((QueuedTable("r", A),)), CAPTURED)
+    assert queue is not None
+    for each in queue.tables:
+        (each.condition or "").encode()
+    assert all(note.id == "odd" for note in notifications)
+
+
 def test_a_message_is_logged_and_other_readers_watermarks_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO"):
         assert follow(Signal("1", "log", '{"message": "half past {}"}'), NOTHING, ()).notifications == ()
@@ -137,9 +159,11 @@ def test_signals_come_by_the_source_the_lake_and_a_file_and_a_pause_outlives_the
     later = make_house(**settings)
     later.run()
     assert spark.table(str(lake.bronze)).where("kind = 'snapshot'").isEmpty(), "it still is"
+    spark.sql(f"INSERT INTO {lake.ops('signals')} VALUES (NULL, NULL, NULL)")
     later.signal("resume-snapshot", {}, "lake")
     later.run()
     assert [note.type for note in notifications_of(spark, lake, "lake")] == [Event.RESUMED]
+    assert [note.type for note in notifications_of(spark, lake, "")] == [Event.REFUSED]
     ended = [note.type for note in notifications_of(spark, lake, "s")]
     assert ended == [Event.STARTED, Event.IN_PROGRESS, Event.TABLE_SCAN_COMPLETED, Event.COMPLETED]
     assert all(proof.equal for proof in later.verify([TableName("public", "t")]))

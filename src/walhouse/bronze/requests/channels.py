@@ -21,6 +21,7 @@ from walhouse.lakehouse.tables import create_table, current_version, table_exist
 from walhouse.pgoutput.row import Kind, Op
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -117,7 +118,7 @@ class SignalChannels:
         )
         fields = [F.get("after", F.lit(place)).alias(name) for place, name in enumerate(COLUMNS.names)]
         ordered = rows.orderBy("commit_lsn", "seq").select(*fields)
-        return [Signal(**row) for row in few_rows(ordered) if row["type"] is not None]
+        return [_of_row(row) for row in few_rows(ordered)]
 
     def _add_tabled(self, found: SignalsFound) -> None:
         table = self.layout.ops("signals")
@@ -129,7 +130,7 @@ class SignalChannels:
         changes = self.spark.read.option("readChangeFeed", "true").option("startingVersion", first)
         rows = changes.option("endingVersion", last).table(str(table)).where(F.col("_change_type") == "insert")
         ordered = rows.orderBy("_commit_version", "id").select(*COLUMNS.names)
-        found.signals += [Signal(**row) for row in few_rows(ordered)]
+        found.signals += [_of_row(row) for row in few_rows(ordered)]
         found.position = found.position.at_version(last)
 
     def _add_filed(self, found: SignalsFound) -> None:
@@ -140,6 +141,11 @@ class SignalChannels:
         found.in_file = len(whole) + len(newline)
         lines = whole.decode(errors="replace").splitlines()
         found.signals += [_of_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _of_row(row: Mapping[str, str | None]) -> Signal:
+    """A row of a table of signals, where anything may be NULL."""
+    return Signal(row["id"] or "", row["type"] or "", row["data"])
 
 
 def _of_line(number: int, line: str) -> Signal:

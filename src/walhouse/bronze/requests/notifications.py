@@ -70,6 +70,11 @@ class Notification:
     aggregate_type: str = INCREMENTAL
     data: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def shown(self) -> dict[str, str]:
+        """What of the data may be shown: no values of rows."""
+        return {name: value for name, value in self.data.items() if name not in KEYS}
+
 
 COLUMNS: Final = StructType(
     [
@@ -118,14 +123,20 @@ def notify(spark: SparkSession, layout: LakeLayout, connector: str, notification
     columns: tuple[list[object], ...] = ([], [], [], [], [], [])
     for number, each in enumerate(notifications):
         data = {"connector_name": connector, **each.data}
-        row = (each.id, each.aggregate_type, each.type, [*data.items()], now, number)
+        facts = [(name, _storable(value)) for name, value in data.items()]
+        row = (_storable(each.id), each.aggregate_type, each.type, facts, now, number)
         for column, value in zip(columns, row, strict=True):
             column.append(value)
-        told = ", ".join(f"{name}={value}" for name, value in data.items() if name not in KEYS)
+        told = ", ".join(f"{name}={value}" for name, value in each.shown.items())
         log.info("%s %s: %s", each.aggregate_type, each.type, told)
     fields = zip(to_arrow_schema(COLUMNS, timezone="UTC"), columns, strict=True)
     rows = pa.table([pa.array(values, field.type) for field, values in fields], names=COLUMNS.names)
     spark.createDataFrame(rows, COLUMNS).coalesce(1).write.format("delta").mode("append").saveAsTable(str(table))
+
+
+def _storable(text: str) -> str:
+    """Without halves of surrogate pairs, which JSON can hold and no table can."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def require_read(request: str, told: Sequence[Notification]) -> list[Notification]:

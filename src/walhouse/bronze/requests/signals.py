@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from walhouse.bronze.requests.notifications import SIGNAL, Event, Notification
 from walhouse.bronze.snapshots.queue import QueuedTable
@@ -60,13 +60,34 @@ class SnapshotKind(StrEnum):
     BLOCKING = "blocking"
 
 
+def _as_sql(text: str) -> str:
+    """Text that a statement can hold."""
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("a character that PostgreSQL's texts cannot hold")
+    return text
+
+
+def _compiled(pattern: str) -> str:
+    """A pattern that can be matched."""
+    try:
+        compile_pattern(pattern)
+    except (PatternError, OverflowError, RecursionError) as error:
+        raise ValueError(f"the pattern {pattern!r}: {error}") from None
+    return pattern
+
+
 class _Data(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, alias_generator=lambda name: name.replace("_", "-"))
 
 
 class _Condition(_Data):
     data_collection: str
-    filter: Annotated[str, Field(min_length=1)]
+    filter: Annotated[str, Field(min_length=1), AfterValidator(_as_sql)]
+
+    @field_validator("data_collection")
+    @classmethod
+    def _pattern(cls, pattern: str) -> str:
+        return _compiled(pattern)
 
 
 class _Snapshot(_Data):
@@ -75,16 +96,13 @@ class _Snapshot(_Data):
     data_collections: tuple[str, ...] = ()
     type: SnapshotKind = SnapshotKind.INCREMENTAL
     additional_conditions: tuple[_Condition, ...] = ()
-    surrogate_key: str | None = None
+    surrogate_key: Annotated[str, AfterValidator(_as_sql)] | None = None
 
     @field_validator("data_collections")
     @classmethod
     def _patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
         for pattern in patterns:
-            try:
-                compile_pattern(pattern)
-            except PatternError as error:
-                raise ValueError(f"the pattern {pattern!r}: {error}") from None
+            _compiled(pattern)
         return patterns
 
     @field_validator("type", mode="before")
@@ -212,6 +230,8 @@ def _object(signal: Signal) -> dict[str, object]:
             data = json.loads(data)
     except json.JSONDecodeError as error:
         raise _RefusedError(f"the data is no JSON (line {error.lineno}, column {error.colno})") from None
+    except RecursionError:
+        raise _RefusedError("the data is nested too deeply") from None
     if not isinstance(data, dict):
         raise _RefusedError("the data is no JSON object")
     return data

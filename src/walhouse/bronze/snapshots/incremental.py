@@ -21,6 +21,7 @@ from walhouse.errors import (
     AuthenticationError,
     ConditionError,
     LockTimeoutError,
+    PublicationError,
     SourceError,
     SourceUnreachableError,
     TableChangedError,
@@ -44,7 +45,13 @@ if TYPE_CHECKING:
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.key_chunks import KeyedTable
 
-_OF_THE_SERVER: Final = (SourceUnreachableError, AuthenticationError, LockTimeoutError, WalNotFlushedError)
+_OF_THE_SERVER: Final = (
+    SourceUnreachableError,
+    AuthenticationError,
+    LockTimeoutError,
+    PublicationError,
+    WalNotFlushedError,
+)
 """What is no fault of the table: the table stays queued, and the error is the run's."""
 
 _ATTEMPTS: Final = 5
@@ -139,7 +146,12 @@ class IncrementalSnapshots:
         written, rows = self._append(upcoming, f"{CHUNK_ID}{head.request}", chunks)
         told = [_told(written.queue, read, Event.IN_PROGRESS)]
         if done:
-            told += _ended(written.queue, read, ScanStatus.SUCCEEDED, rows=self._rows_of(head))
+            told += _ended(
+                written.queue,
+                read,
+                ScanStatus.SUCCEEDED,
+                rows=self._rows_since(written.queue.next_chunk - read.chunks, head),
+            )
         return ChunksRead(written, rows, tuple(told))
 
     def save(self, progress: Progress) -> Progress:
@@ -167,11 +179,12 @@ class IncrementalSnapshots:
         )
         return append(self._spark, self._layout, rows, upcoming), int(seen.get["rows"])
 
-    def _rows_of(self, head: QueuedTable) -> int:
-        """How many rows bronze has of the snapshot of this table."""
+    def _rows_since(self, first_chunk: int, head: QueuedTable) -> int:
+        """How many rows bronze has of this reading of the table: its chunks are numbered without a gap."""
         bronze = self._spark.table(str(self._layout.bronze)).where(F.col("kind") == Kind.SNAPSHOT.value)
         of_table = (F.col("schema_name") == head.table.schema) & (F.col("table_name") == head.table.table)
-        return bronze.where(of_table & (F.col("snapshot.id") == f"{CHUNK_ID}{head.request}")).count()
+        of_request = F.col("snapshot.id") == f"{CHUNK_ID}{head.request}"
+        return bronze.where(of_table & of_request & (F.col("snapshot.chunk") >= first_chunk)).count()
 
     def _skipped(self, progress: Progress, status: ScanStatus, reason: str | None = None) -> ChunksRead:
         head = progress.queue.tables[0]

@@ -32,6 +32,8 @@ class QueuedTable:
     upto: tuple[str, ...] | None = field(default=None, repr=False)
     """The largest key when it began: what is inserted beyond is left to the stream. None: not begun."""
     chunks: int = 0
+    repairs: int = 0
+    """How many times its incomplete rows were read again before."""
     not_before: int | None = None
     """A transaction id: it may be read once all before it have ended. Earlier ones wrote rows that were not sent."""
 
@@ -70,7 +72,8 @@ class SnapshotQueue:
     def after_finished_head(self) -> Self:
         """The same, the table having been read to its end."""
         head = replace(self.tables[0], after=None, upto=None)
-        return replace(self.after_head(), finished=(*self.finished, head))
+        others = (each for each in self.finished if each.table != head.table)
+        return replace(self.after_head(), finished=(*others, head))
 
     def with_head(self, head: QueuedTable, *, chunks: int = 0) -> Self:
         """With another state of the first table, ``chunks`` of which were read."""
