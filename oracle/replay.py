@@ -6,13 +6,14 @@ Invariant: only the product's own code makes events here; there is no server, no
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from oracle.debezium import END, PREFIX
 from walhouse.bronze.masking import MaskBook
-from walhouse.bronze.rows import relation_rows, snapshot_rows
+from walhouse.bronze.rows import base_rows, relation_rows, snapshot_rows
 from walhouse.bronze.source import without_unwanted_messages
 from walhouse.changes.epoch import EpochRange, TableEpoch
 from walhouse.changes.resolve import resolve
@@ -200,22 +201,16 @@ def _snapshot(recording: Recording, told: Connector, masks: MaskBook) -> Iterato
     described = {each.oid: each for each in recording.relations if told.table_filter.captures(each.name)}
     if recording.snapshot:
         yield relation_rows(tuple(described.values()), 1, at, 0)
-    for chunk in recording.snapshot:
-        relation = described.get(chunk.relation)
-        if relation is None:
-            continue
-        rows = snapshot_rows(
-            texts_of_copy(list(chunk.blocks), len(relation.columns)),
-            relation,
-            pass_number=1,
-            snapshot_id="recorded",
-            visibility="",
-            chunk=chunk.number,
-            first_row=0,
-            at=at,
-            captured_at=0,
-        )
-        yield masks.masked(rows, {relation.version: relation})
+    facts: dict[str, Any] = {"pass_number": 1, "snapshot_id": "recorded", "visibility": "", "at": at, "captured_at": 0}
+    numbers = count()
+    for relation in sorted(described.values(), key=lambda each: each.name):
+        chunks = [chunk for chunk in recording.snapshot if chunk.relation == relation.oid]
+        if chunks:
+            yield base_rows([(relation, next(numbers))], **facts)
+        for chunk in chunks:
+            values = texts_of_copy(list(chunk.blocks), len(relation.columns))
+            rows = snapshot_rows(values, relation, chunk=next(numbers), first_row=0, **facts)
+            yield masks.masked(rows, {relation.version: relation})
 
 
 def _epoch(bronze: DataFrame, touched: Touched, relations: tuple[RelationDescription, ...]) -> TableEpoch:

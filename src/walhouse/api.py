@@ -46,7 +46,7 @@ from walhouse.postgres.signal_table import ensure_signal_table
 from walhouse.postgres.slot import drop_slot, find_slot
 from walhouse.postgres.wal import flushed_lsn
 from walhouse.proof.verify import Proof, Verification
-from walhouse.rounds import Rounds, capture_all
+from walhouse.rounds import Rounds, capture_all, capture_report
 from walhouse.silver.records.events import events
 from walhouse.wiring import capture_settings, events_settings, layer_runs
 
@@ -194,9 +194,9 @@ class Walhouse:
         with self._writing():
             if start_new_generation:
                 new_generation(self.spark, self.layout)
-            capture = self._capture()
-            despite_contention(capture.begin)
-            return capture_all(capture, progress or Silent())
+            reporter, capture = progress or Silent(), self._capture()
+            despite_contention(lambda: capture.begin(capture_report(reporter), starts=True))
+            return capture_all(capture, reporter)
 
     def silver(self, progress: Reporter | None = None) -> int:
         """Apply to silver what bronze has. Returns the number of bronze rows applied."""
@@ -331,7 +331,8 @@ class Walhouse:
         connector, lake = self.configuration.connector, self.configuration.lake
 
         def apply(progress: Progress) -> None:
-            self._apply(tuple(Layer), (progress.pass_number, progress.captured_to), reporter)
+            if not progress.is_open:
+                self._apply(tuple(Layer), (progress.pass_number, progress.captured_to), reporter)
 
         def incomplete(table: TableName) -> list[Key]:
             return unresolved_keys(self.spark, self.layout, self._relations.by_table()[table], _KEYS_AGAIN)

@@ -48,6 +48,19 @@ class SecretError(ConfigurationError):
 # The source ----------------------------------------------------------------------------------------------------------
 
 
+class SnapshotUnfinishedError(ConfigurationError):
+    """An initial snapshot was interrupted, and the mode of now forbids to go on with it. Fields: tables."""
+
+    safe = "What bronze holds of it stays, and is not read again."
+    todo = "Set snapshot.mode to what it was, or to initial; or begin a new lake."
+
+
+class NotStreamingError(ConfigurationError):
+    """What was asked for needs the stream, and the mode does not capture it."""
+
+    todo = "Set snapshot.mode to one that streams, as initial does."
+
+
 class SourceError(WalhouseError):
     """A condition of the PostgreSQL server. Everything captured so far is safe in bronze."""
 
@@ -88,6 +101,11 @@ class SlotError(SourceError):
 class SlotMissingError(SlotError):
     """The slot that bronze continues from does not exist."""
 
+    todo = (
+        "The changes since then cannot be had any more: run once with snapshot.mode when_needed, which reads all tables"
+        " anew, or begin a new lake; and find who dropped the slot."
+    )
+
 
 class SlotInvalidatedError(SlotError):
     """The server removed WAL that the slot needs. Fields: slot, reason."""
@@ -103,6 +121,11 @@ class SlotMismatchError(SlotError):
 
 class SlotGapError(SlotError):
     """The slot stands later than bronze: changes between them are gone. Fields: slot, bronze_lsn, slot_lsn."""
+
+    todo = (
+        "Find who advanced the slot. Run once with snapshot.mode when_needed, which reads all tables anew, or restore"
+        " bronze to a version that has the changes."
+    )
 
 
 class NoFreeSlotError(SlotError):

@@ -48,7 +48,8 @@ class Rounds:
     def once(self) -> None:
         """Until the source's LSN of now, and everything that signals ask for, is applied."""
         capture = self.open_capture()
-        despite_contention(capture.begin)
+        report = capture_report(self.reporter)
+        despite_contention(lambda: capture.begin(report, starts=True))
         while True:
             self.apply(capture_all(capture, self.reporter))
             if not capture.finished:
@@ -57,16 +58,17 @@ class Rounds:
 
     def without_end(self) -> None:
         """A round where there is something, a pause where not. Errors are tried again as ``ops.retry`` says."""
-        failures = 0
+        failures, starts = 0, True
         while True:
             try:
                 capture = self.open_capture()
-                capture.begin()
+                capture.begin(capture_report(self.reporter), starts=starts)
+                starts = False
                 last_commit = time.monotonic()
                 while True:
                     if self._round(capture, last_commit):
                         last_commit = time.monotonic()
-                    elif not capture.has_chunks:
+                    elif not capture.has_requests:
                         time.sleep(IDLE_SECONDS)
                     failures = 0
             except WalhouseError as error:
@@ -80,15 +82,15 @@ class Rounds:
     def _round(self, capture: Capture, last_commit: float) -> bool:
         """Whether there was something to do."""
         capture.take_signals()
-        if has_chunks := capture.has_chunks:
-            self.apply(capture.read_chunks(capture_report(self.reporter)))
+        if has_requests := capture.has_requests:
+            self.apply(capture.read_requested(capture_report(self.reporter)))
             self._read_incomplete_again(capture)
         target, captured_to = capture.target(), capture.progress.captured_to
         due = time.monotonic() - last_commit > self.idle_seconds or target - captured_to > self.idle_bytes
         if target > captured_to and (due or not capture.is_idle(target)):
             self.apply(capture.run(target, capture_report(self.reporter)))
             return True
-        return has_chunks
+        return has_requests
 
     def _read_incomplete_again(self, capture: Capture) -> None:
         """A row that moved behind a snapshot without sending its long value is found in gold, and read again."""
@@ -101,8 +103,8 @@ def capture_all(capture: Capture, reporter: Reporter) -> Progress:
     report = capture_report(reporter)
     capture.run(capture.target(), report)
     capture.take_signals()
-    while capture.has_chunks:
-        despite_contention(lambda: capture.read_chunks(report))
+    while capture.has_requests:
+        despite_contention(lambda: capture.read_requested(report))
         capture.take_signals()
     return capture.progress
 
@@ -111,6 +113,7 @@ def capture_report(reporter: Reporter) -> Callable[[CaptureStep], None]:
     """How capture tells of its passes."""
 
     def report(step: CaptureStep) -> None:
-        reporter.update("capture", rows=step.rows, lsn=step.progress.captured_to, target=step.target)
+        stage = "snapshot" if step.snapshot else "capture"
+        reporter.update(stage, rows=step.rows, lsn=step.progress.captured_to, target=step.target, detail=step.snapshot)
 
     return report

@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING
 from walhouse import __version__
 from walhouse.bronze.masking import MaskBook
 from walhouse.bronze.requests.channels import SignalSettings
-from walhouse.bronze.settings import CaptureSettings
+from walhouse.bronze.settings import CaptureSettings, SnapshotSettings
+from walhouse.bronze.snapshots.modes import MODES, FixedMode, custom_mode
 from walhouse.changes.epochs import EpochLedger, Layer
 from walhouse.changes.layer import LayerRun, LayerTarget
 from walhouse.changes.touched import MESSAGES, TRANSACTIONS, BronzeSurvey
+from walhouse.config.connector import SnapshotMode
+from walhouse.config.filters import NameFilter
 from walhouse.gold.apply import apply_gold
+from walhouse.postgres.watermarks import Watermarks
 from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.apply import apply_messages, apply_silver, apply_transactions
 from walhouse.silver.modes import BinaryMode, DecimalMode, HstoreMode, IntervalMode, TimeMode, TypeModes
@@ -26,6 +30,7 @@ from walhouse.silver.unconverted import ConversionFailures
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from walhouse.bronze.snapshots.modes import SnapshotMode as Mode
     from walhouse.changes.relations import RelationCatalog
     from walhouse.config.configuration import Configuration
     from walhouse.config.connector import Connector
@@ -35,9 +40,10 @@ if TYPE_CHECKING:
 def capture_settings(configuration: Configuration) -> CaptureSettings:
     """What capture is told. Raises SecretError."""
     connector, lake = configuration.connector, configuration.lake
+    strategy = connector.incremental_snapshot_watermarking_strategy
     return CaptureSettings(
         connection=configuration.connection(),
-        slot=connector.slot_name,
+        slot=slot_name(connector),
         publication=connector.publication_name,
         publication_mode=connector.publication_autocreate_mode,
         via_partition_root=connector.publish_via_partition_root,
@@ -49,23 +55,63 @@ def capture_settings(configuration: Configuration) -> CaptureSettings:
         heartbeat_seconds=connector.heartbeat_interval_ms / 1000,
         transactions=connector.provide_transaction_metadata,
         masks=connector.masks,
-        snapshot_mode=connector.snapshot_mode,
+        snapshots=snapshot_settings(configuration),
         max_pass_bytes=lake.max_pass_bytes,
-        snapshot_chunk_pages=lake.snapshot_chunk_pages,
-        snapshot_parallelism=lake.snapshot_parallelism,
-        snapshot_workers=lake.snapshot_workers,
         chunk_rows=connector.incremental_snapshot_chunk_size,
         chunks_in_a_pass=max(
-            lake.snapshot_workers, lake.snapshot_pass_rows // connector.incremental_snapshot_chunk_size
+            snapshot_settings(configuration).workers,
+            lake.snapshot_pass_rows // connector.incremental_snapshot_chunk_size,
         ),
         signals=SignalSettings(
             table=connector.signal_table,
             file=configuration.base / connector.signal_file if "file" in connector.signal_enabled_channels else None,
             poll_seconds=connector.signal_poll_interval_ms / 1000,
+            watermarks=None if strategy is None else Watermarks(strategy),
         ),
         connector=connector.topic_prefix,
         flush_timeout_seconds=lake.flush_timeout_seconds,
     )
+
+
+def snapshot_settings(configuration: Configuration) -> SnapshotSettings:
+    """When and how whole tables are read. Raises ConfigurationError if a mode of one's own cannot be loaded."""
+    connector, lake = configuration.connector, configuration.lake
+    parallelism = connector.snapshot_max_threads or lake.snapshot_parallelism
+    workers = parallelism or lake.snapshot_workers
+    return SnapshotSettings(
+        mode=snapshot_mode(connector),
+        tables=NameFilter(connector.snapshot_include_collection_list),
+        order=connector.table_include_list,
+        statements=connector.snapshot_statements,
+        chunk_pages=lake.snapshot_chunk_pages,
+        # every worker has something to do in every pass
+        pass_pages=max(lake.snapshot_pass_pages, workers * min(lake.snapshot_chunk_pages, lake.snapshot_pass_pages)),
+        parallelism=parallelism,
+        workers=workers,
+        lock_seconds=connector.snapshot_lock_timeout_ms / 1000,
+        delay_seconds=connector.snapshot_delay_ms / 1000,
+        streaming_delay_seconds=connector.streaming_delay_ms / 1000,
+    )
+
+
+def snapshot_mode(connector: Connector) -> Mode:
+    """What decides about snapshots."""
+    if connector.snapshot_mode is SnapshotMode.CUSTOM:
+        return custom_mode(connector.snapshot_mode_custom_name or "")
+    if connector.snapshot_mode is SnapshotMode.CONFIGURATION_BASED:
+        reads = connector.snapshot_mode_configuration_based_snapshot_data
+        return FixedMode(
+            first=reads,
+            always=reads,
+            follows=connector.snapshot_mode_configuration_based_start_stream,
+            after_loss=connector.snapshot_mode_configuration_based_snapshot_on_data_error,
+        )
+    return MODES[connector.snapshot_mode]
+
+
+def slot_name(connector: Connector) -> str:
+    """The slot; without a stream one that is walhouse's own, since it is dropped once the snapshot is read."""
+    return connector.slot_name if snapshot_mode(connector).streams() else f"{connector.slot_name[:58]}_once"
 
 
 def layer_runs(

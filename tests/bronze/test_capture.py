@@ -167,7 +167,7 @@ def test_an_initial_snapshot_that_ended_before_its_commit_is_taken_again_and_the
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("walhouse.bronze.snapshots.initial.append", killed)
+        patch.setattr("walhouse.bronze.snapshots.whole.append", killed)
         with pytest.raises(Killed):
             make_house().capture()
     table.execute("INSERT INTO t VALUES (2, 'between')")

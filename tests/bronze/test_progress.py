@@ -7,7 +7,9 @@ import json
 import pytest
 
 from walhouse.bronze.progress import Progress, SignalPosition
+from walhouse.bronze.requests.notifications import Event, Notification, RowsOf
 from walhouse.bronze.snapshots.queue import QueuedTable, SnapshotQueue
+from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
 from walhouse.errors import LakeVersionError
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
@@ -28,9 +30,11 @@ PROGRESS = Progress(
         paused=True,
         next_chunk=12,
         finished=(QueuedTable("q", TableName("s", "u")),),
+        whole=(WholeReading("w", WholeKind.BLOCKING, (WholeTable(TableName("s", "v"), "SELECT 1", page=3),), 1.5),),
     ),
     signals=SignalPosition(of_pass=6, of_version=3),
-    is_open=True,
+    open_since=5,
+    untold=(Notification("r", Event.COMPLETED, data={"a": "b"}, rows_of=RowsOf("initial-x", "s", "t", 4)),),
 )
 
 

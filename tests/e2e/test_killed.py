@@ -62,12 +62,14 @@ def test_a_run_killed_in_bronze_in_silver_and_in_gold_ends_up_as_if_it_had_not_b
     database.execute(*SCHEMA)
     with Hammer(database, 21, 60) as writer:
         writer.join()
-    conf = write_configuration(tmp_path, database, lake, table_include_list=INCLUDE)
+    # the first kill comes in the middle of the initial snapshot
+    settings = {"table_include_list": INCLUDE, "lake_snapshot_chunk_pages": 1, "lake_snapshot_pass_pages": 1}
+    conf = write_configuration(tmp_path, database, lake, **settings)
     for seed, (schema, more) in enumerate(((lake.bronze_schema, 2), (lake.silver_schema, 3), (lake.gold_schema, 4))):
         run_until(conf, lake, schema, more)
         with Hammer(database, seed, 15) as writer:
             writer.join()
-    house = make_house(table_include_list=INCLUDE)
+    house = make_house(**settings)
     house.run()
     for table in TABLES:
         assert gold_rows(spark, lake, table) == source_rows(database, table)

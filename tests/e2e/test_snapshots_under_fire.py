@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from contextlib import ExitStack
 from itertools import count
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.fixtures_house import MakeHouse
-    from tests.fixtures_server import Database
+    from tests.fixtures_server import Database, Server
     from walhouse.lakehouse.layout import LakeLayout
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -69,6 +70,18 @@ def test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_ke
     assert rows_read_that_differ_from_what_came_before(spark, lake) == 0
 
 
+def size_of_log(server: Server) -> int:
+    return 0 if server.embedded is None else server.embedded.log.stat().st_size
+
+
+def chunks_asked_for(server: Server, since: int) -> set[str]:
+    """The statements by which parts of the table ``t`` were read, as the server has logged them from there on."""
+    if server.embedded is None:
+        return set()
+    log = server.embedded.log.read_bytes()[since:].decode()
+    return set(re.findall(r'COPY \(SELECT .* FROM ONLY "public"\."t" WHERE .*\) TO STDOUT', log))
+
+
 def rows_read_that_differ_from_what_came_before(spark: SparkSession, lake: LakeLayout) -> int:
     """A row that was read stands after all commits that it has seen: it must look as the last of them left it."""
     before = Window.partitionBy("key.id").orderBy("commit_lsn", "seq")
@@ -81,9 +94,15 @@ def rows_read_that_differ_from_what_came_before(spark: SparkSession, lake: LakeL
 
 
 def test_a_chunk_that_is_in_bronze_is_never_read_again_whenever_the_process_is_killed(
-    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse, tmp_path: Path
+    spark: SparkSession,
+    database: Database,
+    lake: LakeLayout,
+    make_house: MakeHouse,
+    tmp_path: Path,
+    server: Server,
 ) -> None:
     database.execute(
+        f"ALTER DATABASE {database.name} SET log_statement = 'all'",
         "CREATE TABLE t (id int, part text, v text, PRIMARY KEY (part, id))",
         "INSERT INTO t SELECT n, chr(97 + n % 7), 'row ' || n FROM generate_series(1, 2000) AS n",
     )
@@ -96,9 +115,25 @@ def test_a_chunk_that_is_in_bronze_is_never_read_again_whenever_the_process_is_k
     house.run()
     house.snapshot([TableName("public", "t")])
     conf = write_configuration(tmp_path, database, lake, **settings)
-    for more in (2, 2):
-        run_until(conf, lake, lake.bronze_schema, more)
-    make_house(**settings).run()
+    asked: list[set[str]] = []  # by each run, of the server
+    durable: list[int] = []
+    at = size_of_log(server)
+    for more in (2, 2, None):
+        if more is None:
+            make_house(**settings).run()
+        else:
+            run_until(conf, lake, lake.bronze_schema, more)
+        asked.append(chunks_asked_for(server, at))
+        at = size_of_log(server)
+        durable.append(
+            spark.table(str(lake.bronze)).where("kind = 'snapshot'").select("snapshot.chunk").distinct().count()
+        )
+    assert 0 < durable[0] < durable[1] < durable[2] == 40
+    if server.embedded is not None:
+        first, second, third = asked
+        assert len(first | second | third) == 40
+        assert len(first - second - third) == durable[0], "what was durable after the first run was not asked for again"
+        assert len((first | second) - third) == durable[1]
     read = spark.table(str(lake.bronze)).where("kind = 'snapshot'")
     assert read.count() == read.select("after").distinct().count() == 2000
     chunks = read.groupBy("snapshot.chunk").agg(F.countDistinct("pass").alias("passes"), F.count("*").alias("rows"))

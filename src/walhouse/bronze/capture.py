@@ -11,17 +11,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from walhouse.bronze.append import append
+from walhouse.bronze.beginning import Beginning
 from walhouse.bronze.progress import Progress, read_progress
 from walhouse.bronze.requests.channels import SignalChannels
-from walhouse.bronze.requests.notifications import Event, Notification, notify
+from walhouse.bronze.requests.notifications import Event, Notification
 from walhouse.bronze.requests.signals import follow
+from walhouse.bronze.requests.teller import Teller
+from walhouse.bronze.snapshots.estimate import of_reading
 from walhouse.bronze.snapshots.incremental import IncrementalSnapshots
-from walhouse.bronze.snapshots.initial import InitialPass
 from walhouse.bronze.snapshots.queue import QueuedTable
+from walhouse.bronze.snapshots.whole import Opening, WholeSnapshots, without_table
 from walhouse.bronze.source import WalRangePlan, load
 from walhouse.bronze.table import ensure_bronze
-from walhouse.config.connector import SnapshotMode
-from walhouse.errors import SlotGapError, SlotMissingError
+from walhouse.errors import NotStreamingError, SourceError
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.decoder import DecoderPlan
 from walhouse.postgres.catalog import read_relations, read_types
@@ -37,26 +39,23 @@ from walhouse.postgres.publication import (
     require_unchanged,
 )
 from walhouse.postgres.replica_identity import set_identities
-from walhouse.postgres.slot import advance, find_slot, require_usable
+from walhouse.postgres.slot import advance, drop_slot
 from walhouse.postgres.wal import current_xid, flushed_lsn, insert_lsn, oldest_running, wait_flushed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
     from walhouse.bronze.settings import CaptureSettings
+    from walhouse.bronze.snapshots.whole import PassOfSnapshot
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.names import TableName
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.key_chunks import Key
-    from walhouse.postgres.slot import SlotState
 
-
-_TELL_SECONDS: Final = 5
-"""How often it is told how far a snapshot is."""
 
 _REPAIR: Final = "repair"
 """How the request is called that reads rows again which lack a value."""
@@ -71,6 +70,8 @@ class CaptureStep(NamedTuple):
     progress: Progress
     target: Lsn
     rows: int
+    snapshot: str = ""
+    """If the rows are a snapshot's: of which table, and how far that is."""
 
 
 class Capture:
@@ -94,33 +95,63 @@ class Capture:
             if settings.heartbeat_query is None
             else Heartbeat(settings.heartbeat_query, settings.heartbeat_seconds)
         )
+        self._beginning = Beginning(layout, settings, conn)
+        self._whole = WholeSnapshots(spark, layout, settings, relations, conn)
         self._snapshots = IncrementalSnapshots(spark, layout, settings, relations, conn)
         self._channels = SignalChannels(spark, layout, settings.signals)
-        self._untold: list[Notification] = []
-        self._told_at = float("-inf")
+        self._teller = Teller(spark, layout, settings.connector)
+        self._streams = settings.snapshots.mode.streams()
         ensure_bronze(spark, layout)
         self._progress = read_progress(spark, layout)
         self._closing = Lsn(0)
-        """Where the stream must be before layers may use the chunks that were read."""
+        """Where the stream must be before layers may use the snapshots that were read."""
 
-    def begin(self) -> Progress:
-        """Make sure that bronze and slot fit together; take the initial snapshot if bronze is empty.
+    def begin(self, report: Callable[[CaptureStep], None] = lambda _: None, *, starts: bool = False) -> Progress:
+        """Make sure that bronze and slot fit together; read the tables that ``snapshot.mode`` wants read now.
 
-        Raises SourceChangedError, SlotMissingError, SlotGapError and the other errors of the slot, ConfigurationError
-        and ReplicaIdentityError if the identities that were asked for cannot be set.
+        ``starts``: a command began, and does not go on after an error. Raises SourceChangedError, SlotMissingError,
+        SlotGapError and the other errors of the slot, SnapshotUnfinishedError, ConfigurationError and
+        ReplicaIdentityError if the identities that were asked for cannot be set.
         """
         source = read_identity(self._settings.connection)
         if self._progress is not None:
             require_same(self._progress.source, source)
+            self._tell(at_once=True)  # before another pass takes it over: it may have been told, and not twice
         self._set_identities()
         if self._progress is None:
-            self._progress = InitialPass(self._spark, self._layout, self._settings, self._conn).run(source)
-        self._relations.refresh(self._progress.pass_number)
-        self._require_slot(self._progress)
-        advance(self._conn, self._settings.slot, self._progress.captured_to)
-        if self._progress.is_open:
-            self._closing = insert_lsn(self._conn).page_aligned()
-        return self._progress
+            first = self._beginning.first(source)
+            opening = first if isinstance(first, Opening) else None
+            if not isinstance(first, Opening):
+                catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
+                self._progress = self._snapshots.save(first, tuple(catalog.values()))
+        else:
+            opening = self._beginning.going_on(self._progress, starts=starts)
+        reads = opening is not None
+        if reads:
+            time.sleep(self._settings.snapshots.delay_seconds)
+        while opening is not None:
+            self._read_whole(opening, report)
+            opening = self._beginning.going_on(self._require_begun(), starts=False)
+        progress = self._require_begun()
+        self._relations.refresh(progress.pass_number)
+        if self._streams or progress.is_open:
+            self._beginning.require_slot(progress)
+            advance(self._conn, self._settings.slot, progress.captured_to)
+        if progress.is_open:
+            self._closing = max(self._closing, insert_lsn(self._conn).page_aligned())
+        if reads and self._streams:
+            time.sleep(self._settings.snapshots.streaming_delay_seconds)
+        self._settle(report)
+        return self._require_begun()
+
+    def _settle(self, report: Callable[[CaptureStep], None]) -> None:
+        """Tell what is to be told; without a stream, bring the snapshot to one position and let go of its slot."""
+        progress = self._require_begun()
+        if not self._streams:
+            if progress.is_open:
+                self._run(self._closing, report)
+            drop_slot(self._conn, self._settings.slot)
+        self._tell()
 
     def _set_identities(self) -> None:
         """Before tables are published: without a usable identity, published ones take no updates and deletes."""
@@ -131,7 +162,12 @@ class Capture:
             set_identities(self._conn, tables, settings.identities)
 
     def target(self) -> Lsn:
-        """The server's flushed LSN: nothing before it can be lost in a crash of the server. A heartbeat comes first."""
+        """The server's flushed LSN: nothing before it can be lost in a crash of the server. A heartbeat comes first.
+
+        Without a stream, where bronze ends.
+        """
+        if not self._streams:
+            return self._require_begun().captured_to
         if self._heartbeat is not None:
             self._heartbeat.beat_if_due(self._conn)
         return flushed_lsn(self._conn)
@@ -146,17 +182,26 @@ class Capture:
         )
 
     def run(self, target: Lsn, report: Callable[[CaptureStep], None]) -> Progress:
-        """Passes until every commit that starts before ``target`` is in bronze. Returns the last progress."""
+        """Passes until every commit that starts before ``target`` is in bronze. Returns the last progress.
+
+        Raises NotStreamingError if the mode does not stream and bronze ends before the target.
+        """
+        if not self._streams and target > self._require_begun().captured_to:
+            raise NotStreamingError("snapshot.mode does not stream: bronze stays where its snapshot was taken.")
+        progress = self._run(max(target, self._closing), report)
+        self._tell()
+        return progress
+
+    def _run(self, target: Lsn, report: Callable[[CaptureStep], None]) -> Progress:
         progress = self._require_begun()
-        target = max(target, self._closing)
         wait_flushed(self._conn, target, self._settings.flush_timeout_seconds)
         while progress.captured_to < target:
             end = min(target, Lsn(progress.captured_to + self._settings.max_pass_bytes))
             progress = self._pass(progress, end)
             report(CaptureStep(progress, target, dict(progress.counts).get("changes", 0)))
-        if progress.is_open:  # the source wrote nothing since the chunks were read
-            progress = self._progress = replace(progress, is_open=False)
-            if not self.has_chunks:
+        if progress.is_open and not progress.is_reading:  # the source wrote nothing since the snapshots were read
+            progress = self._progress = progress.closed()
+            if progress.untold or not self.has_requests:
                 progress = self._save(progress)
         return progress
 
@@ -166,32 +211,70 @@ class Capture:
         return self._require_begun()
 
     @property
-    def has_chunks(self) -> bool:
-        """Whether there is a table to be read by chunks, and it may be."""
-        head = self._require_begun().queue.head
+    def has_requests(self) -> bool:
+        """Whether there is a table to be read, whole or by chunks, and it may be."""
+        queue = self._require_begun().queue
+        head = queue.head
+        if not self._streams:
+            return False
+        if queue.whole:
+            return True
         return head is not None and (head.not_before is None or oldest_running(self._conn) >= head.not_before)
 
-    def read_chunks(self, report: Callable[[CaptureStep], None]) -> Progress:
-        """One pass of chunks, and the stream up to where their rows belong."""
-        step = self._snapshots.step(self._require_begun())
-        if step.rows is None:
-            progress = self._save(step.progress)
+    def read_requested(self, report: Callable[[CaptureStep], None]) -> Progress:
+        """What is asked for next, and the stream up to where its rows belong: all tables of a blocking snapshot, or one
+        pass of chunks."""
+        progress = self._require_begun()
+        if progress.queue.whole:
+            self._read_whole(Opening(progress.queue.whole[0], None, lambda _: progress), report)
         else:
-            self._progress = step.progress
-            self._relations.refresh(step.progress.pass_number)
-            self._closing = insert_lsn(self._conn).page_aligned()
-            report(CaptureStep(step.progress, self._closing, step.rows))
-            progress = self.run(self._closing, report)
-        self._tell(step.notifications, at_once=not self.has_chunks)
-        return progress
+            step = self._snapshots.step(progress)
+            if step.rows is None:
+                self._save(step.progress)
+            else:
+                self._took(
+                    step.progress,
+                    insert_lsn(self._conn).page_aligned(),
+                    step.rows,
+                    report,
+                    str(progress.queue.tables[0].table),
+                )
+            if step.note is not None:
+                self._teller.note(step.note, after=len(progress.untold))
+        return self.run(self._closing, report)
 
-    def _tell(self, notifications: Iterable[Notification], *, at_once: bool = True) -> None:
-        """Write notifications, those of chunks not more often than each few seconds."""
-        self._untold += notifications
-        now = time.monotonic()
-        if at_once or now - self._told_at > _TELL_SECONDS:
-            untold, self._untold, self._told_at = self._untold, [], now
-            notify(self._spark, self._layout, self._settings.connector, untold)
+    def _read_whole(self, opening: Opening, report: Callable[[CaptureStep], None]) -> None:
+        """Read whole tables; one that cannot be read is answered, and left out, if a signal asked for it."""
+
+        def took(done: PassOfSnapshot) -> None:
+            reading = done.progress.queue.whole[0] if done.progress.is_reading else None
+            how_far = "" if reading is None else str(of_reading(reading, time.time()))
+            self._took(done.progress, done.at, done.rows, report, f"{done.table} {how_far}".strip())
+
+        try:
+            self._whole.read(opening, took)
+        except SourceError as error:
+            at_work = [] if self._progress is None else [each.request for each in self._progress.queue.whole[:1]]
+            if self._progress is None or at_work != [opening.reading.request]:
+                raise
+            self._save(without_table(self._progress, error))
+
+    def _took(
+        self, progress: Progress, at: Lsn, rows: int, report: Callable[[CaptureStep], None], snapshot: str
+    ) -> None:
+        """Rows of a snapshot are in bronze; the stream must come to ``at`` before they are used."""
+        self._progress = progress
+        self._relations.refresh(progress.pass_number)
+        self._closing = max(self._closing, at)
+        report(CaptureStep(progress, self._closing, rows, snapshot))
+
+    def _tell(self, *, at_once: bool = False) -> None:
+        """Write what is to be told of what is durable and of use. That it was told is durable with the next pass."""
+        progress = self._require_begun()
+        if progress.is_open:
+            return
+        if self._teller.tell(progress, at_once=at_once or not self.has_requests):
+            self._progress = replace(progress, untold=())
 
     @property
     def finished(self) -> tuple[QueuedTable, ...]:
@@ -210,23 +293,22 @@ class Capture:
         self._save(replace(progress, queue=replace(progress.queue.add(asked), finished=())))
 
     def take_signals(self) -> None:
-        """Do what signals ask for that have come since the last time."""
+        """Do what signals ask for that have come since the last time. Without a stream nobody would follow them."""
+        if not self._streams:
+            return
         progress = self._require_begun()
         found = self._channels.read(progress)
-        told: list[Notification] = []
-        if found.signals:
-            catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
-            captured = [each.name for each in catalog.values() if each.name != self._settings.signals.table]
-            for signal in found.signals:
-                answer = follow(signal, progress.queue, captured)
-                progress = replace(progress, queue=answer.queue)
-                told += answer.notifications
-            self._save(replace(progress, signals=found.position))
-            self._channels.forget(found)
-        else:
+        if not found.signals:
             self._progress = replace(progress, signals=found.position)
-        if told:
-            self._tell(told)
+            return
+        catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
+        captured = [each.name for each in catalog.values() if each.name != self._settings.signals.table]
+        for signal in found.signals:
+            answer = follow(signal, progress.queue, captured)
+            progress = replace(progress, queue=answer.queue).telling(*answer.notifications)
+        self._save(replace(progress, signals=found.position))
+        self._channels.forget(found)
+        self._tell(at_once=True)
 
     def _save(self, progress: Progress) -> Progress:
         """Make a state durable that no rows go with."""
@@ -234,13 +316,15 @@ class Capture:
         return self._progress
 
     def _pass(self, progress: Progress, end: Lsn) -> Progress:
-        slot = self._require_slot(progress)
-        upcoming = replace(
-            progress.next(end, self._publication(progress)), is_open=progress.is_open and end < self._closing
-        )
+        slot = self._beginning.require_slot(progress)
+        upcoming = progress.next(end, self._publication(progress))
+        if end >= self._closing and not progress.is_reading:
+            upcoming = upcoming.closed()
         catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
         added = self._added(progress.publication, upcoming.publication, catalog)
-        upcoming = replace(upcoming, queue=progress.queue.add(added))
+        upcoming = replace(upcoming, queue=progress.queue.add(added)).telling(
+            *(Notification(each.request, Event.STARTED, data={"data_collections": str(each.table)}) for each in added)
+        )
         self._layout.require_distinct(relation.name for relation in catalog.values())
         known = self._relations.versions
         announced = tuple(relation for relation in catalog.values() if relation.version not in known)
@@ -276,10 +360,6 @@ class Capture:
         self._progress = written  # it is in bronze, whatever becomes of the slot
         self._relations.refresh(written.pass_number)
         advance(self._conn, self._settings.slot, written.captured_to)
-        if added:
-            self._tell(
-                Notification(each.request, Event.STARTED, data={"data_collections": str(each.table)}) for each in added
-            )
         return written
 
     def _added(self, old: str, new: str, catalog: Mapping[int, RelationDescription]) -> list[QueuedTable]:
@@ -287,7 +367,8 @@ class Capture:
 
         What transactions that run now wrote before the change is not sent either: their end is waited for.
         """
-        if self._settings.snapshot_mode is SnapshotMode.NO_DATA or not has_more_tables(old, new):
+        reads = self._settings.snapshots.mode.reads_data(begun=False, unfinished=False)
+        if not reads or not has_more_tables(old, new):
             return []
         known = self._relations.oids
         xid = current_xid(self._conn)
@@ -302,28 +383,6 @@ class Capture:
         state = read_publication(self._conn, self._settings.publication)
         require_unchanged(self._conn, progress.publication, state)
         return state.fingerprint
-
-    def _require_slot(self, progress: Progress) -> SlotState:
-        slot = find_slot(self._conn, self._settings.slot)
-        if slot is None:
-            raise SlotMissingError(
-                f"The replication slot {self._settings.slot} does not exist, and bronze continues from "
-                f"{progress.captured_to}.",
-                todo="The changes since then cannot be had any more: begin a new lake, or find who dropped the slot.",
-                slot=self._settings.slot,
-                lsn=str(progress.captured_to),
-            )
-        require_usable(slot, database=self._settings.connection.database)
-        if slot.confirmed_flush_lsn is None or slot.confirmed_flush_lsn > progress.captured_to:
-            raise SlotGapError(
-                f"The replication slot {slot.name} stands at {slot.confirmed_flush_lsn}, later than bronze, which ends "
-                f"at {progress.captured_to}: the changes between are gone from the slot.",
-                todo="Find who advanced the slot. Begin a new lake, or restore bronze to a version that has them.",
-                slot=slot.name,
-                bronze_lsn=str(progress.captured_to),
-                slot_lsn=str(slot.confirmed_flush_lsn),
-            )
-        return slot
 
     def _require_begun(self) -> Progress:
         assert self._progress is not None, "begin() comes first"

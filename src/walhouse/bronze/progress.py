@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
+from walhouse.bronze.requests.notifications import Notification
 from walhouse.bronze.snapshots.queue import NOTHING_QUEUED, SnapshotQueue
 from walhouse.errors import LakeVersionError
 from walhouse.lsn import Lsn
@@ -64,12 +65,38 @@ class Progress:
     """The tables that are still to be read by chunks."""
     signals: SignalPosition = NO_SIGNALS
     """Which signals the queue knows of."""
-    is_open: bool = False
-    """Whether rows of chunks have positions that the stream may not have reached: layers wait until it has."""
+    open_since: int | None = None
+    """The first pass with rows that are not to be used yet: their snapshot is not read to its end, or the stream may
+    not have reached their positions. Layers wait until there is none."""
+    untold: tuple[Notification, ...] = ()
+    """What is still to be told of what is durable with this row."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether layers have to wait."""
+        return self.open_since is not None
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether whole tables are being read: their rows are of no use before all of them are there."""
+        return bool(self.queue.whole) and self.queue.whole[0].began is not None
+
+    def opened(self) -> Progress:
+        """The same, its rows not to be used yet."""
+        return self if self.is_open else replace(self, open_since=self.pass_number)
+
+    def closed(self) -> Progress:
+        """The same, all that is in bronze being there for layers."""
+        return replace(self, open_since=None)
+
+    def telling(self, *more: Notification) -> Progress:
+        """With more to be told."""
+        return replace(self, untold=(*self.untold, *more))
 
     def to_json(self) -> str:
         """The text that bronze keeps."""
-        own = {"counts": dict(self.counts), "queue": self.queue.to_dict()}
+        untold = [each.to_dict() for each in self.untold]
+        own = {"counts": dict(self.counts), "queue": self.queue.to_dict(), "untold": untold}
         return json.dumps({**asdict(self), **own}, separators=(",", ":"))
 
     @classmethod
@@ -88,7 +115,8 @@ class Progress:
                 last=LastCommit(**raw["last"]),
                 queue=SnapshotQueue.from_dict(raw["queue"]),
                 signals=SignalPosition(**raw["signals"]),
-                is_open=raw["is_open"],
+                open_since=raw["open_since"],
+                untold=tuple(map(Notification.from_dict, raw["untold"])),
             )
         except (KeyError, TypeError) as error:
             raise LakeVersionError(
@@ -125,16 +153,11 @@ def read_position(spark: SparkSession, layout: LakeLayout) -> Position | None:
 
 
 def read_whole_position(spark: SparkSession, layout: LakeLayout) -> Position | None:
-    """The last position up to which everything is there that layers need: no row of a chunk is ahead of the stream."""
-    position = read_position(spark, layout)
-    number = 0 if position is None else position.pass_number
-    # mostly the last one; a crash leaves a few open ones
-    while number > 0:
-        progress = read_pass(spark, layout, number)
-        if progress is not None and not progress.is_open:
-            return Position(number, progress.captured_to)
-        number -= 1
-    return None
+    """The last position up to which all is there that layers need: no row of a snapshot is ahead of the stream."""
+    progress = read_progress(spark, layout)
+    if progress is not None and progress.open_since is not None:
+        progress = read_pass(spark, layout, progress.open_since - 1)
+    return None if progress is None else Position(progress.pass_number, progress.captured_to)
 
 
 def read_progress(spark: SparkSession, layout: LakeLayout) -> Progress | None:

@@ -63,6 +63,37 @@ def relation_rows(
     )
 
 
+def base_rows(
+    tables: Sequence[tuple[RelationDescription, int]],
+    *,
+    pass_number: int,
+    snapshot_id: str,
+    visibility: str,
+    at: Lsn,
+    captured_at: int,
+) -> pa.RecordBatch:
+    """One row a table whose reading begins: ``tables`` are descriptions with the number of a chunk of its own."""
+    relations, chunks = [each for each, _ in tables], [chunk for _, chunk in tables]
+    count = len(tables)
+    snapshots = [{"id": snapshot_id, "chunk": chunk, "visibility": visibility} for chunk in chunks]
+    return batch(
+        count,
+        {
+            "pass": pa.repeat(pa.scalar(pass_number, pa.int64()), count),
+            "kind": pa.array([Kind.BASE.value] * count, pa.string()),
+            "op": pa.array([Op.BASE.value] * count, pa.string()),
+            "schema_name": pa.array([relation.schema for relation in relations], pa.string()),
+            "table_name": pa.array([relation.table for relation in relations], pa.string()),
+            "commit_lsn": pa.repeat(pa.scalar(int(at), pa.int64()), count),
+            "seq": pa.array([SNAPSHOT_SEQ + (chunk << 32) for chunk in chunks], pa.int64()),
+            "lsn": pa.repeat(pa.scalar(int(at), pa.int64()), count),
+            "captured_at": pa.repeat(pa.scalar(captured_at, pa.int64()), count).cast(MICROS),
+            "relation_version": pa.array([relation.version for relation in relations], pa.int64()),
+            "snapshot": pa.array(snapshots, ROW.field("snapshot").type),
+        },
+    )
+
+
 def snapshot_rows(
     values: pa.Array,
     relation: RelationDescription,

@@ -5,16 +5,46 @@ Invariant: a plain value that can be pickled and printed; the secret within ``co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from walhouse.bronze.requests.channels import SignalSettings
+    from walhouse.bronze.snapshots.modes import SnapshotMode
     from walhouse.config.connection import ConnectionSettings
-    from walhouse.config.connector import AutocreateMode, SnapshotMode
+    from walhouse.config.connector import AutocreateMode
     from walhouse.config.filters import NameFilter, TableFilter
     from walhouse.config.masks import Masks
     from walhouse.config.replica_identity import IdentityRules
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSettings:
+    """When whole tables are read, which, and how."""
+
+    mode: SnapshotMode
+    tables: NameFilter
+    """Which of the captured tables an initial snapshot reads."""
+    order: tuple[str, ...]
+    """Patterns: the tables of the first are read first."""
+    statements: Mapping[str, str] = field(repr=False)
+    """A SELECT in place of all rows, by ``schema.table``."""
+    chunk_pages: int
+    """Pages of a table that one task reads at once."""
+    pass_pages: int
+    """Pages that one Delta commit holds, about."""
+    parallelism: int
+    """Chunks read side by side at most; 0: as many as Spark has cores for."""
+    workers: int
+    """The same with 0 made the number of cores."""
+    lock_seconds: float
+    """How long to wait for a table's lock."""
+    delay_seconds: float
+    """How long to wait before an initial snapshot."""
+    streaming_delay_seconds: float
+    """How long to wait after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +71,9 @@ class CaptureSettings:
     """Whether each transaction gets a row of its own."""
     masks: Masks
     """Columns whose values are hidden before they land."""
-    snapshot_mode: SnapshotMode
+    snapshots: SnapshotSettings
     max_pass_bytes: int
     """Bytes of WAL that one pass reads at most."""
-    snapshot_chunk_pages: int
-    """Pages of a table that one snapshot chunk covers."""
-    snapshot_parallelism: int
-    """Chunks read side by side at most; 0: as many as Spark has cores for."""
-    snapshot_workers: int
-    """The same with 0 made the number of cores."""
     chunk_rows: int
     """Rows of a chunk that has a snapshot of its own."""
     chunks_in_a_pass: int

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from walhouse.bronze.failure import in_task
 from walhouse.bronze.masking import MaskBook
-from walhouse.bronze.rows import progress_row, relation_rows, snapshot_rows
+from walhouse.bronze.rows import base_rows, progress_row, relation_rows, snapshot_rows
 from walhouse.bronze.table import COLUMNS
 from walhouse.pgoutput.copy_text import texts_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan, TableSelection
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from walhouse.config.filters import NameFilter
     from walhouse.config.masks import Masks
     from walhouse.lsn import Lsn
+    from walhouse.names import TableName
     from walhouse.pgoutput.relation import RelationDescription
 
 
@@ -99,6 +100,10 @@ class SnapshotPlan:
     """Whether the rows have what events show of masked columns, too; a proof compares what gold holds."""
     lock_holder: LockHolder | None = None
     """Who keeps the tables from being rewritten until they are read."""
+    bases: tuple[tuple[TableName, int], ...] = ()
+    """Tables whose reading begins, each with a number of a chunk of its own."""
+    announced: tuple[RelationDescription, ...] = ()
+    """Those of ``relations`` that bronze lacks."""
     expressions: tuple[str, ...] | None = None
     """SQL for each column in place of the column itself (a proof asks for a float's bits)."""
 
@@ -113,8 +118,19 @@ class SnapshotPlan:
             for chunk in self.groups[part]:
                 yield from self._chunk(chunk)
             return
+        if self.announced:
+            yield relation_rows(self.announced, self.pass_number, self.at, self.captured_at)
+        if self.bases:
+            described = {relation.name: relation for relation in self.relations}
+            yield base_rows(
+                [(described[table], number) for table, number in self.bases],
+                pass_number=self.pass_number,
+                snapshot_id=self.snapshot_id,
+                visibility=self.visibility,
+                at=self.at,
+                captured_at=self.captured_at,
+            )
         if self.progress is not None:
-            yield relation_rows(self.relations, self.pass_number, self.at, self.captured_at)
             yield progress_row(self.progress, self.captured_at)
 
     def _chunk(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:

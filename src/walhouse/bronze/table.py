@@ -43,8 +43,12 @@ COLUMNS: Final = StructType(
     [
         _column("pass", _LONG, "The capture pass that wrote the row"),
         _column("captured_to", _LONG, "Progress rows: every commit that starts before this LSN is in bronze"),
-        _column("kind", _TEXT, "change, snapshot, message, relation or progress"),
-        _column("op", _TEXT, "c u d t; r for a snapshot row; m for a message"),
+        _column(
+            "kind",
+            _TEXT,
+            "change, snapshot, base (the reading of a whole table begins), message, transaction, relation or progress",
+        ),
+        _column("op", _TEXT, "c u d t; r for a snapshot row, b for a base; m for a message"),
         _column("schema_name", _TEXT, "Schema of the source table"),
         _column("table_name", _TEXT, "Name of the source table"),
         _column("commit_lsn", _LONG, "LSN at which the commit record starts; a snapshot row's: that of its snapshot"),

@@ -44,7 +44,8 @@ class Facts:
     span: tuple[int, int] | None = None
     """First and last commit LSN; None if there are no rows."""
     truncated_at: Place | None = None
-    """The last truncate. Every change before it is without effect on what is left."""
+    """The last truncate, or the last beginning of the whole table's reading. Every change before it is without effect
+    on what is left."""
     updates_with_old: int = 0
     """Updates that came with an old tuple: only these can have changed a key."""
     left_out: frozenset[str] = frozenset()
@@ -59,6 +60,8 @@ class Facts:
     """Of rows that were read in snapshots of their chunks' own; None if there are none."""
     snapshot_seqs: tuple[int, int] | None = None
     """``seq`` of the first and the last row of a snapshot taken as a whole; None if there are none."""
+    base_seq: int | None = None
+    """``seq`` of where the whole table's reading begins first; None if it does not."""
     begins_snapshot: bool = False
     """Whether the first of them is the whole snapshot's first: no table, not even an empty one, comes before."""
     ends_snapshot: bool = False
@@ -78,6 +81,7 @@ class Facts:
             incomplete_removals=self.incomplete_removals + other.incomplete_removals,
             chunks=self.chunks | other.chunks if self.chunks and other.chunks else self.chunks or other.chunks,
             snapshot_seqs=_around(self.snapshot_seqs, other.snapshot_seqs),
+            base_seq=min((seq for seq in (self.base_seq, other.base_seq) if seq is not None), default=None),
             begins_snapshot=self.begins_snapshot or other.begins_snapshot,
             ends_snapshot=self.ends_snapshot or other.ends_snapshot,
         )
@@ -98,6 +102,9 @@ def is_of_chunk() -> Column:
     return F.coalesce(F.startswith("snapshot.id", F.lit(CHUNK_ID)), F.lit(False))  # noqa: FBT003  (F.lit's value)
 
 
+_EMPTIES: Final = (Op.TRUNCATE.value, Op.BASE.value)
+"""What makes all before it without effect."""
+
 _REMOVAL: Final = (Op.UPDATE.value, Op.DELETE.value)
 
 
@@ -111,7 +118,7 @@ def fact_columns() -> list[Column]:
         F.count(F.lit(1)).alias("rows"),
         F.min("commit_lsn").alias("first_lsn"),
         F.max("commit_lsn").alias("last_lsn"),
-        F.max(F.when(F.col("op") == Op.TRUNCATE.value, F.struct("commit_lsn", "seq"))).alias("truncated_at"),
+        F.max(F.when(F.col("op").isin(*_EMPTIES), F.struct("commit_lsn", "seq"))).alias("truncated_at"),
         F.count(F.when((F.col("op") == Op.UPDATE.value) & F.col("before_kind").isNotNull(), 1)).alias("old"),
         F.flatten(F.collect_set(F.when(some_left_out & ~has_full_before(), F.col("unchanged")))).alias("left_out"),
         F.flatten(F.collect_set(F.when(some_left_out & has_full_before(), F.col("unchanged")))).alias("in_old_row"),
@@ -119,6 +126,7 @@ def fact_columns() -> list[Column]:
         F.count(F.when(removal & ~has_full_before(), 1)).alias("incomplete"),
         F.min(F.when(is_of_chunk(), xmin)).alias("chunk_xmin"),
         F.max(F.when(is_of_chunk(), F.col("commit_lsn"))).alias("chunk_lsn"),
+        F.min(F.when(F.col("op") == Op.BASE.value, F.col("seq"))).alias("base_seq"),
         F.min(read).alias("first_read"),
         F.max(read).alias("last_read"),
     ]
@@ -137,6 +145,7 @@ def read_facts(row: Row | Mapping[str, Any]) -> Facts:
         removals=int(row["removals"]),
         incomplete_removals=int(row["incomplete"]),
         chunks=None if row["chunk_xmin"] is None else ChunkFacts(int(row["chunk_xmin"]), int(row["chunk_lsn"])),
+        base_seq=None if row["base_seq"] is None else int(row["base_seq"]),
         snapshot_seqs=None if row["first_read"] is None else (int(row["first_read"]), int(row["last_read"])),
     )
 

@@ -53,7 +53,7 @@ def resolve(bronze: DataFrame, table: TableName) -> DataFrame:
     return bronze.where(
         (F.col("schema_name") == table.schema)
         & (F.col("table_name") == table.table)
-        & F.col("kind").isin(Kind.CHANGE.value, Kind.SNAPSHOT.value)
+        & F.col("kind").isin(Kind.CHANGE.value, Kind.SNAPSHOT.value, Kind.BASE.value)
     ).select(*RESOLVED, F.lit(False).alias("superseded"))  # noqa: FBT003  (Spark's signature)
 
 

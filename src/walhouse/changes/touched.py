@@ -78,8 +78,7 @@ def touched_in(bronze: DataFrame) -> list[Touched]:
     found: dict[TableName, _Found] = {}
     for row in few_rows(rows):
         table = _NAME_OF.get(row["kind"]) or TableName(row["schema_name"], row["table_name"])
-        mine = found.setdefault(table, _Found(int(row["first_lsn"])))
-        mine.first_lsn = min(mine.first_lsn, int(row["first_lsn"]))
+        mine = found.setdefault(table, _Found())
         if table not in APART:
             mine.see(int(row["relation_version"]), (row["last"]["commit_lsn"], row["last"]["seq"]))
         if row["kind"] != Kind.RELATION:
@@ -88,16 +87,20 @@ def touched_in(bronze: DataFrame) -> list[Touched]:
 
 
 def _with_edges(found: Mapping[TableName, _Found]) -> list[tuple[TableName, Facts]]:
-    """The tables in their order; of those in a snapshot the first, and the last with rows, know that they are."""
-    tables = sorted(found)
-    with_rows = [table for table in tables if found[table].facts.snapshot_seqs is not None]
-    if not with_rows:
-        return [(table, found[table].facts) for table in tables]
-    at = found[with_rows[-1]].first_lsn  # nothing of a table comes before its snapshot
-    first = next(table for table in tables if found[table].first_lsn == at)
+    """The tables in their order; of those in a snapshot the first, and the last with rows, know that they are.
+
+    Chunks are numbered over all tables, so ``seq`` tells which table was read before which.
+    """
+    facts = {table: found[table].facts for table in sorted(found)}
+    ends = {table: each.snapshot_seqs[1] for table, each in facts.items() if each.snapshot_seqs is not None}
+    if not ends:
+        return list(facts.items())
+    rows = {table: each.snapshot_seqs[0] for table, each in facts.items() if each.snapshot_seqs is not None}
+    begins = rows | {table: each.base_seq for table, each in facts.items() if each.base_seq is not None}
+    first, last = min(begins, key=begins.__getitem__), max(ends, key=ends.__getitem__)
     return [
-        (table, replace(found[table].facts, begins_snapshot=table == first, ends_snapshot=table == with_rows[-1]))
-        for table in tables
+        (table, replace(each, begins_snapshot=table == first, ends_snapshot=table == last))
+        for table, each in facts.items()
     ]
 
 
@@ -105,8 +108,6 @@ def _with_edges(found: Mapping[TableName, _Found]) -> list[tuple[TableName, Fact
 class _Found:
     """What is known of one table while the rows come in."""
 
-    first_lsn: int
-    """Where its first row stands, a description included."""
     last: dict[int, tuple[int, int]] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from walhouse.bronze.snapshots.estimate import duration
 from walhouse.cli import options
 from walhouse.errors import NotProvenError
 
@@ -62,9 +63,18 @@ def _print_status(found: Status) -> None:
     )
     if found.snapshots:
         print_table(
-            ("snapshot", "table", "state", "chunks read", "rows, about", "of, about"),
+            ("snapshot", "table", "state", "chunks read", "rows, about", "of, about", "rows/s", "time left"),
             [
-                (each.request, each.table, each.state, each.chunks, each.rows, each.estimated_rows)
+                (
+                    each.request,
+                    each.table,
+                    each.state,
+                    each.chunks,
+                    each.rows,
+                    each.estimated_rows,
+                    each.rows_per_second,
+                    None if each.seconds_left is None else duration(each.seconds_left),
+                )
                 for each in found.snapshots
             ],
         )

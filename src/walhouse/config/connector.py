@@ -37,12 +37,15 @@ from walhouse.names import TableName
 
 
 class SnapshotMode(StrEnum):
-    """``snapshot.mode``: what happens when bronze is empty."""
+    """``snapshot.mode``: when whole tables are read, see ``walhouse.bronze.snapshots.modes``."""
 
+    ALWAYS = "always"
     INITIAL = "initial"
-    """Read all captured tables at the slot's consistent point, then stream."""
+    INITIAL_ONLY = "initial_only"
     NO_DATA = "no_data"
-    """Stream only."""
+    WHEN_NEEDED = "when_needed"
+    CONFIGURATION_BASED = "configuration_based"
+    CUSTOM = "custom"
 
 
 class AutocreateMode(StrEnum):
@@ -55,16 +58,11 @@ class AutocreateMode(StrEnum):
 
 
 _OLD_SNAPSHOT_MODES: Final = {"never": "no_data", "schema_only": "no_data", "exported": "initial"}
-_LATER_SNAPSHOT_MODES: Final = (
-    "always",
-    "initial_only",
-    "when_needed",
-    "configuration_based",
-    "recovery",
-    "custom",
-)
 MASKS: Final = "column.masks"
 """The field of all ``column.mask…`` and ``column.truncate…`` properties, whose names hold what they ask for."""
+
+STATEMENTS: Final = "snapshot.select.statement.overrides"
+"""The field of all properties below this name; by itself it lists their tables."""
 
 _STATEMENT: Final = re.compile(r"(?:[^;]|;;)+")
 
@@ -101,9 +99,22 @@ def _identities(value: object) -> object:
 
 
 def _snapshot_mode(value: object) -> object:
-    if value in _LATER_SNAPSHOT_MODES:
-        raise ValueError(f"the mode {value} is not supported yet: use initial or no_data")
+    if value == "recovery":
+        raise ValueError(
+            "recovery is for connectors with a schema history, which PostgreSQL's has not: use when_needed"
+        )
     return _OLD_SNAPSHOT_MODES.get(str(value), value)
+
+
+def _statements(listed: object, given: dict[str, object]) -> object:
+    """By table. Each that is listed must be given, and each that is given must be listed."""
+    if not isinstance(listed, str | list | None):
+        return listed  # what the model holds, not what a file says
+    tables = split_list(listed) if isinstance(listed, str) else tuple(listed or ())
+    statements = {name.removeprefix(f"{STATEMENTS}."): value for name, value in given.items()}
+    if odd := sorted({str(table) for table in tables} ^ set(statements)):
+        raise ValueError(f"{odd[0]} must be in the list {STATEMENTS}, and have a statement of its own")
+    return statements
 
 
 def _plugin(value: object) -> object:
@@ -162,7 +173,22 @@ class Connector(BaseModel):
     publish_via_partition_root: bool = False
     replica_identity_autoset_values: Annotated[tuple[IdentityEntry, ...], BeforeValidator(_identities)] = ()
     snapshot_mode: Annotated[SnapshotMode, BeforeValidator(_snapshot_mode)] = SnapshotMode.INITIAL
+    snapshot_mode_custom_name: Text | None = None
+    snapshot_mode_configuration_based_snapshot_data: bool = False
+    snapshot_mode_configuration_based_start_stream: bool = False
+    snapshot_mode_configuration_based_snapshot_on_data_error: bool = False
+    snapshot_include_collection_list: Patterns = ()
+    snapshot_statements: Annotated[dict[str, str], Field(alias=STATEMENTS, repr=False)] = {}
+    """All ``snapshot.select.statement.overrides.…`` properties, by ``schema.table``."""
+    snapshot_max_threads: Annotated[int | None, Field(ge=1)] = None
+    snapshot_lock_timeout_ms: Annotated[int, Field(ge=1)] = 10_000
+    snapshot_delay_ms: Annotated[int, Field(ge=0)] = 0
+    streaming_delay_ms: Annotated[int, Field(ge=0)] = 0
     incremental_snapshot_chunk_size: Annotated[int, Field(ge=1)] = 1024
+    incremental_snapshot_watermarking_strategy: Annotated[
+        Literal["insert_insert", "insert_delete"] | None,
+        BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value),
+    ] = None
     signal_data_collection: Annotated[
         str | None, StringConstraints(pattern=r"^[^.]+\.[^.]+$"), BeforeValidator(_without_reference)
     ] = None
@@ -221,13 +247,29 @@ class Connector(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _gather_masks(cls, data: Any) -> Any:
+    def _gather_families(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
         masks = {name: value for name, value in data.items() if is_mask(name)}
-        return {name: value for name, value in data.items() if name not in masks} | (
-            {MASKS: tuple(masks.items())} if masks else {}
-        )
+        statements = {name: value for name, value in data.items() if name.startswith(f"{STATEMENTS}.")}
+        given = {name: value for name, value in data.items() if name not in masks and name not in statements}
+        if masks:
+            given[MASKS] = tuple(masks.items())
+        if STATEMENTS in given or statements:
+            given[STATEMENTS] = _statements(given.get(STATEMENTS), statements)
+        return given
+
+    @model_validator(mode="after")
+    def _custom_mode_has_a_name(self) -> Self:
+        if self.snapshot_mode is SnapshotMode.CUSTOM and self.snapshot_mode_custom_name is None:
+            raise ValueError("snapshot.mode custom needs snapshot.mode.custom.name")
+        return self
+
+    @model_validator(mode="after")
+    def _watermarks_have_a_table(self) -> Self:
+        if self.incremental_snapshot_watermarking_strategy is not None and self.signal_table is None:
+            raise ValueError("incremental.snapshot.watermarking.strategy needs signal.data.collection to write to")
+        return self
 
     @field_validator("skipped_operations")
     @classmethod

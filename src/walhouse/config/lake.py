@@ -82,7 +82,9 @@ class Lake(BaseModel):
     snapshot_chunk_pages: Annotated[
         int, Field(ge=1, description="pages of 8 KiB in one chunk of a table's snapshot")
     ] = 8192
-
+    snapshot_pass_pages: Annotated[
+        int, Field(ge=1, description="pages of 8 KiB in one commit of a snapshot: as much is read again at most")
+    ] = 131_072
     snapshot_pass_rows: Annotated[
         int, Field(ge=1, description="rows that one pass of an incremental snapshot reads, in many chunks")
     ] = 500_000

@@ -6,6 +6,7 @@ Invariant: read from the lake and the server as they are; nothing is kept in mem
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.bronze.progress import read_position, read_progress
+from walhouse.bronze.snapshots.estimate import of_chunks, of_reading
 from walhouse.bronze.snapshots.queue import NOTHING_QUEUED
 from walhouse.changes.epochs import EpochState, Layer
 from walhouse.gold.imperfect import imperfect_values
@@ -27,6 +29,8 @@ from walhouse.postgres.slot import SlotState, retained_bytes
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from walhouse.bronze.snapshots.queue import QueuedTable
+    from walhouse.bronze.snapshots.reading import WholeReading, WholeTable
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.postgres.connection import Connection
 
@@ -45,8 +49,9 @@ class TableStatus:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStatus:
-    """A table that is read by chunks, or waits for it. ``rows`` are about as many as were read so far;
-    ``estimated_rows`` what the server's statistics say that the table has, None if they say nothing."""
+    """A table that is read, by chunks or whole, or waits for it. ``rows`` are about as many as were read so far;
+    ``estimated_rows`` what the server's statistics say that the table has, None if they say nothing; ``seconds_left``
+    of what is being read, if it goes on as it went: of a whole reading all of its tables."""
 
     request: str
     table: TableName
@@ -55,6 +60,8 @@ class SnapshotStatus:
     chunks: int
     rows: int
     estimated_rows: int | None
+    rows_per_second: int | None = None
+    seconds_left: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +128,41 @@ def _snapshots(
 ) -> tuple[SnapshotStatus, ...]:
     progress = read_progress(spark, layout)
     queue = NOTHING_QUEUED if progress is None else progress.queue
-    return tuple(
-        SnapshotStatus(
-            each.request,
-            each.table,
-            "paused" if queue.paused else "waiting" if number else "reading",
-            each.chunks,
-            each.chunks * chunk_rows,
-            estimated_rows(conn, each.table),
+    whole = (
+        _whole(each, reading, conn, reads=number == place == 0)
+        for number, reading in enumerate(queue.whole)
+        for place, each in enumerate(reading.tables)
+    )
+    chunked = (
+        _chunked(
+            each, conn, chunk_rows, "paused" if queue.paused else "waiting" if number or queue.whole else "reading"
         )
         for number, each in enumerate(queue.tables)
+    )
+    return (*whole, *chunked)
+
+
+def _whole(table: WholeTable, reading: WholeReading, conn: Connection, *, reads: bool) -> SnapshotStatus:
+    of = estimated_rows(conn, table.table)
+    rows = round((of or 0) * table.pages_read / table.pages) if table.pages else 0
+    estimate = of_reading(reading, time.time())
+    state, left = ("reading", estimate.seconds_left) if reads else ("waiting", None)
+    return SnapshotStatus(reading.request, table.table, state, 0, rows, of, None, None if left is None else round(left))
+
+
+def _chunked(table: QueuedTable, conn: Connection, chunk_rows: int, state: str) -> SnapshotStatus:
+    of, rows = estimated_rows(conn, table.table), table.chunks * chunk_rows
+    estimate = of_chunks(table, chunk_rows, of, time.time())
+    left, seconds = estimate.seconds_left, estimate.seconds
+    return SnapshotStatus(
+        table.request,
+        table.table,
+        state,
+        table.chunks,
+        rows,
+        of,
+        round(rows / seconds) if seconds else None,
+        None if left is None else round(left),
     )
 
 

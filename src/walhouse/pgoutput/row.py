@@ -17,6 +17,7 @@ class Kind(StrEnum):
 
     CHANGE = "change"
     SNAPSHOT = "snapshot"
+    BASE = "base"
     MESSAGE = "message"
     TRANSACTION = "transaction"
     RELATION = "relation"
@@ -24,13 +25,15 @@ class Kind(StrEnum):
 
 
 class Op(StrEnum):
-    """Debezium's operation codes, as bronze carries them."""
+    """Debezium's operation codes, as bronze carries them, and one of its own."""
 
     CREATE = "c"
     UPDATE = "u"
     DELETE = "d"
     TRUNCATE = "t"
     READ = "r"
+    BASE = "b"
+    """The reading of a whole table begins here: what follows stands in place of all that was before. No event."""
     MESSAGE = "m"
 
 

@@ -8,7 +8,6 @@ only when the server has flushed its WAL up to there, since a commit can be visi
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -19,6 +18,7 @@ from walhouse.errors import ConditionError, TableChangedError
 from walhouse.lsn import Lsn
 from walhouse.postgres.connection import source_errors
 from walhouse.postgres.copy_out import copied_blocks
+from walhouse.postgres.expression import leaves_its_parentheses
 from walhouse.postgres.publication import row_filter
 from walhouse.postgres.visibility import Visibility
 
@@ -75,12 +75,6 @@ class ChunkSnapshot:
 _FINGERPRINT: Final = """
     SELECT coalesce(md5(string_agg(format('%s %s %s', attname, atttypid, atttypmod), ',' ORDER BY attnum)), '')
     FROM pg_attribute WHERE attrelid = {} AND attnum > 0 AND NOT attisdropped"""
-
-_QUOTED: Final = re.compile(
-    r"""[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | \$(\w*)\$.*?\$\1\$ | --[^\n]* | /\*.*?\*/""",
-    re.DOTALL | re.VERBOSE,
-)
-"""What holds no syntax: strings, quoted names, comments."""
 
 
 def keyed_table(
@@ -191,7 +185,7 @@ def _begin(connection: Connection, table: KeyedTable) -> ChunkSnapshot:
 
 def _require_expression(connection: Connection, table: KeyedTable, condition: str) -> None:
     """It closes no parenthesis that it did not open; then the server plans it, as one statement."""
-    if _leaves_its_parentheses(condition):
+    if leaves_its_parentheses(condition):
         raise _no_expression(table, "parentheses or semicolon")
     statement = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE {} AND %s").format(_source(table), _where(table))
     with source_errors(table=str(table.name)):
@@ -211,16 +205,6 @@ def _no_expression(table: KeyedTable, why: str) -> ConditionError:
         todo="Give what would stand after WHERE, without the word, and try it in a SELECT of your own first.",
         table=str(table.name),
     )
-
-
-def _leaves_its_parentheses(condition: str) -> bool:
-    """Whether it ends the parenthesis that it is put into, or the statement, outside of quotes and comments."""
-    depth = 0
-    for mark in _QUOTED.sub("", condition):
-        depth += (mark == "(") - (mark == ")")
-        if depth < 0 or mark == ";":
-            return True
-    return depth > 0
 
 
 def _with_escaped_percents(statement: sql.Composed, connection: Connection) -> bytes:

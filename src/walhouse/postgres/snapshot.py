@@ -9,16 +9,18 @@ Ranges of ctid are chunks of one snapshot only; between two, rows may have moved
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import md5
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import psycopg
 from psycopg import sql
 
-from walhouse.errors import LockTimeoutError, SnapshotLostError, SourceError
+from walhouse.errors import ConditionError, LockTimeoutError, SnapshotLostError, SourceError
 from walhouse.names import TableName
 from walhouse.postgres.connection import LOCK_TIMEOUT_SECONDS, connect, one_row, source_errors
 from walhouse.postgres.copy_out import copied_blocks
+from walhouse.postgres.expression import leaves_its_parentheses
 from walhouse.postgres.publication import row_filter
 from walhouse.postgres.visibility import Visibility
 
@@ -46,11 +48,23 @@ class Chunk:
     """How many pages it had when it was planned."""
     row_filter: str | None
     """The publication's WHERE expression for the table, as SQL."""
+    statement: str | None = field(default=None, repr=False)
+    """A complete SELECT of the kept columns in place of the leaf's pages, see ``chosen_rows``."""
+
+
+class PagePlace(NamedTuple):
+    """A page of a leaf, leaves being numbered in the order of their names."""
+
+    leaf: int
+    page: int
+
+
+BEGINNING: Final = PagePlace(0, 0)
 
 
 _LEAVES: Final = """
     SELECT n.nspname, c.relname, c.relkind::text,
-        pg_relation_size(c.oid) / current_setting('block_size')::int8 AS pages
+        pg_relation_size(c.oid) / current_setting('block_size')::int8 AS pages, c.oid, pg_relation_filenode(c.oid)
     FROM (SELECT relid AS oid FROM pg_partition_tree(%(oid)s::oid::regclass) WHERE isleaf
         UNION SELECT %(oid)s::oid FROM pg_class WHERE oid = %(oid)s::oid AND relkind <> 'p') AS leaf
     JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -122,10 +136,23 @@ def visibility_of(connection: Connection) -> Visibility:
     return Visibility.parse(one_row(connection, "SELECT pg_current_snapshot()::text")[0])
 
 
+def files_of(connection: Connection, relation: RelationDescription) -> str:
+    """A fingerprint of the table's files. As long as it is the same, a row that was not updated is where it was."""
+    with source_errors(table=str(relation.name)):
+        leaves = connection.execute(_LEAVES, {"oid": relation.oid}).fetchall()
+    files = [f"{schema}.{table} {oid} {filenode}" for schema, table, _, _, oid, filenode in leaves]
+    return md5("\n".join(files).encode(), usedforsecurity=False).hexdigest()
+
+
 def plan_chunks(
-    connection: Connection, relation: RelationDescription, pages_per_chunk: int, *, publication: str
+    connection: Connection,
+    relation: RelationDescription,
+    pages_per_chunk: int,
+    *,
+    publication: str,
+    begin: PagePlace = BEGINNING,
 ) -> list[Chunk]:
-    """Chunks that together are the table, every leaf of it, by the pages that its files have now.
+    """Chunks that together are the table from ``begin`` on, every leaf of it, by the pages that its files have now.
 
     The last chunk of a leaf has no end. A table without rows has one chunk a leaf.
     """
@@ -134,14 +161,17 @@ def plan_chunks(
         leaves = connection.execute(_LEAVES, {"oid": relation.oid}).fetchall()
     condition = row_filter(connection, publication, name)
     chunks: list[Chunk] = []
-    for schema, table, kind, pages in leaves:
+    for place, (schema, table, kind, pages, _, _) in enumerate(leaves):
+        if place < begin.leaf:
+            continue
         if kind != "r":
             raise SourceError(
                 f"{schema}.{table}, a partition of {name}, is not an ordinary table; its rows are not in the WAL.",
                 todo="Leave the table out of the configuration, or detach that partition.",
                 table=str(name),
             )
-        starts = range(0, max(int(pages), 1), pages_per_chunk)
+        first = begin.page if place == begin.leaf else 0
+        starts = range(first, max(int(pages), first + 1), pages_per_chunk)
         for start in starts:
             last = start == starts[-1]
             chunks.append(
@@ -151,11 +181,44 @@ def plan_chunks(
                     number=len(chunks),
                     first_page=start,
                     end_page=None if last else start + pages_per_chunk,
-                    pages=int(pages) - start if last else pages_per_chunk,
+                    pages=max(int(pages) - start, 0) if last else pages_per_chunk,
                     row_filter=condition,
                 )
             )
     return chunks
+
+
+def chosen_rows(connection: Connection, relation: RelationDescription, select: str) -> str:
+    """A SELECT of the table's kept columns from the rows of the user's SELECT; NULL for those that it leaves out.
+
+    Raises ConditionError if it is none, or gives no column of the table.
+    """
+    name = str(relation.name)
+    if leaves_its_parentheses(select):
+        raise _no_select(name, "parentheses or semicolon")
+    # a line of its own, so that a comment at the end does not reach beyond it
+    source = sql.SQL("({}\n) AS chosen").format(sql.SQL(select))
+    with source_errors(table=name):
+        try:
+            with connection.transaction():
+                look = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(source).as_bytes(connection))
+        except psycopg.errors.InsufficientPrivilege:
+            raise
+        except (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError) as error:
+            raise _no_select(name, type(error).__name__) from None
+    given = {column.name for column in look.description or ()}
+    if not given.intersection(relation.column_names):
+        raise _no_select(name, "it gives no column of the table")
+    columns = (sql.Identifier(each) if each in given else sql.SQL("NULL") for each in relation.column_names)
+    return sql.SQL("SELECT {} FROM {}").format(sql.SQL(", ").join(columns), source).as_string(connection)
+
+
+def _no_select(table: str, why: str) -> ConditionError:
+    return ConditionError(
+        f"The statement for {table} is no SELECT that can be read ({why}).",
+        todo="Give one complete SELECT of the table's columns, and try it in a session of your own first.",
+        table=table,
+    )
 
 
 def chunk_blocks(
@@ -193,6 +256,8 @@ def _require_locked(connection: Connection, chunk: Chunk, holder: LockHolder) ->
 
 
 def _copy(relation: RelationDescription, chunk: Chunk, expressions: Sequence[str] | None) -> sql.Composed:
+    if chunk.statement is not None:
+        return sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(chunk.statement))
     columns = sql.SQL(", ").join(
         [sql.Identifier(name) for name in relation.column_names]
         if expressions is None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
 from walhouse.bronze.failure import on_driver
-from walhouse.bronze.snapshots.initial import group_chunks
+from walhouse.bronze.snapshots.pieces import tasks
 from walhouse.bronze.source import SnapshotPlan, load
 from walhouse.changes.epoch import EpochRange
 from walhouse.changes.resolve import bronze_range, resolve
@@ -150,12 +150,12 @@ class Verification:
     ) -> Proof:
         with connect(self._settings.connection) as planning:
             chunks = plan_chunks(
-                planning, relation, self._settings.snapshot_chunk_pages, publication=self._settings.publication
+                planning, relation, self._settings.snapshots.chunk_pages, publication=self._settings.publication
             )
         plan = SnapshotPlan(
             settings=self._settings.connection,
             exported=snapshot.name,
-            groups=group_chunks(chunks, self._settings.snapshot_chunk_pages),
+            groups=tasks(chunks, self._settings.snapshots.chunk_pages),
             relations=(relation,),
             snapshot_id="proof",
             visibility=str(snapshot.visibility),

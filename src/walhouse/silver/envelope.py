@@ -34,7 +34,7 @@ _IS_DELETE = f"event = '{Op.DELETE.value}'"
 def envelope(epoch: TableEpoch, target: StructType, settings: SilverSettings) -> DataFrame:
     """The events of one table, with exactly the columns and fields of ``target``, its silver table's schema.
 
-    A superseded snapshot row gives no event.
+    A superseded snapshot row gives no event, nor does the mark that a whole table's reading begins.
     """
     groups = alike(epoch.relations, settings.types)
     if len(groups) == 1:
@@ -55,7 +55,9 @@ def _of_alike(epoch: TableEpoch, target: StructType, settings: SilverSettings) -
     columns = silver_columns(relations, settings.types, fields_of(struct_of(target, "after")), settings.masks)
     images = Images(relations, columns, settings)
     before, after, key = (struct_of(target, name) for name in ("before", "after", "key"))
-    texts = with_texts(epoch.changes.where("NOT superseded"), columns, relations, settings.masks)
+    texts = with_texts(
+        epoch.changes.where(f"NOT superseded AND op <> '{Op.BASE.value}'"), columns, relations, settings.masks
+    )
     # two projections, so that the second looks at the first one's values and does not compute them again
     moved = key_changed(relations, columns) if epoch.facts.updates_with_old else "false"
     built = _events(texts, moved).selectExpr(

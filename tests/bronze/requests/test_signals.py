@@ -85,7 +85,6 @@ def test_a_pause_holds_everything_until_it_is_resumed_and_a_stop_takes_tables_ou
         (execute(data_collections=["s.nobody"]), "matches no captured table"),
         (execute(data_collections=["s.(a"]), "the pattern 's.(a'"),
         (execute(data_collections=["s.a"], type="sudden"), "type"),
-        (execute(data_collections=["s.a"], type="blocking"), "blocking snapshots are not there yet"),
         (execute(data_collections=["s.a"], additional_conditions=[{"filter": "x"}]), "additional-conditions.0"),
         (Signal("1", "stop-snapshot"), "no such table"),
         (Signal("1", "pause-snapshot"), "nothing to pause"),

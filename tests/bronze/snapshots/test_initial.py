@@ -39,12 +39,14 @@ def test_locks_lost_before_the_tasks_read_are_named_and_bronze_stays_empty(
     table.execute("INSERT INTO t VALUES (1, 'x')")
 
     @contextmanager
-    def locked_for_a_moment(settings: ConnectionSettings, tables: Sequence[TableName]) -> Iterator[LockHolder]:
-        with locked_tables(settings, tables) as holder:
+    def locked_for_a_moment(
+        settings: ConnectionSettings, tables: Sequence[TableName], **more: float
+    ) -> Iterator[LockHolder]:
+        with locked_tables(settings, tables, **more) as holder:
             table.execute(END_LOCK_HOLDER)
             yield holder
 
-    monkeypatch.setattr("walhouse.bronze.snapshots.initial.locked_tables", locked_for_a_moment)
+    monkeypatch.setattr("walhouse.bronze.snapshots.whole.locked_tables", locked_for_a_moment)
     with pytest.raises(SnapshotLostError):
         make_house().capture()
     assert spark.table(str(lake.bronze)).isEmpty()

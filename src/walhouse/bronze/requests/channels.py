@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from walhouse.bronze.progress import Progress, SignalPosition
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.names import TableName
+    from walhouse.postgres.watermarks import Watermarks
 
 COLUMNS: Final = StructType(
     [
@@ -48,6 +49,8 @@ class SignalSettings:
     file: Path | None = None
     poll_seconds: float = 5
     """How often the lake's table and the file are looked at."""
+    watermarks: Watermarks | None = None
+    """How windows of chunks are written into the source's signal table, if somebody wants to see them there."""
 
 
 @dataclass(slots=True)

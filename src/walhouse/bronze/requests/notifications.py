@@ -1,17 +1,19 @@
 """What became of requests: the table ``ops.notifications``, and the log.
 
-Invariant: a notification is written after what it tells is durable. A value of a row (a key) is in the table at most,
-never in the log.
-Source: Debezium 3.6, "Notifications": types, fields and their order; ``Signal`` / ``REFUSED`` is walhouse's own.
+Invariant: a notification is written after what it tells is durable, and is never lost: what is still to be told is part
+of the progress row, and is written once, however often a process dies in between. How far a reading is (IN_PROGRESS of
+chunks) is told in passing only. A value of a row (a key) is in the table at most, never in the log.
+Source: Debezium 3.6, "Notifications": types, fields and their order; ``REFUSED`` and ``CHANGES_LOST`` are walhouse's
+own.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
@@ -21,6 +23,7 @@ from pyspark.sql.types import LongType, MapType, StringType, StructField, Struct
 from walhouse.errors import RequestRefusedError, TableNotReadError
 from walhouse.lakehouse.answers import few_rows
 from walhouse.lakehouse.tables import create_table, table_exists
+from walhouse.pgoutput.row import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
     from walhouse.lakehouse.layout import LakeLayout
 
+INITIAL: Final = "Initial Snapshot"
+"""Of every snapshot that reads tables whole, a blocking one, too."""
 INCREMENTAL: Final = "Incremental Snapshot"
 SIGNAL: Final = "Signal"
 
@@ -49,6 +54,8 @@ class Event(StrEnum):
     PAUSED = "PAUSED"
     RESUMED = "RESUMED"
     REFUSED = "REFUSED"
+    CHANGES_LOST = "CHANGES_LOST"
+    """Of walhouse's own: tables are read anew, since changes were lost with the slot."""
 
 
 class ScanStatus(StrEnum):
@@ -61,6 +68,15 @@ class ScanStatus(StrEnum):
     SQL_EXCEPTION = "SQL_EXCEPTION"
 
 
+class RowsOf(NamedTuple):
+    """Rows of a table that a snapshot has read: in chunks from this number on."""
+
+    snapshot: str
+    schema: str
+    table: str
+    first_chunk: int
+
+
 @dataclass(frozen=True, slots=True)
 class Notification:
     """One notification. ``id``: that of the signal which it answers."""
@@ -69,6 +85,18 @@ class Notification:
     type: Event
     aggregate_type: str = INCREMENTAL
     data: Mapping[str, str] = field(default_factory=dict)
+    rows_of: RowsOf | None = None
+    """What is counted when it is told: ``total_rows_scanned``."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the progress row keeps until it is told."""
+        return {**asdict(self), "data": dict(self.data)}
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> Self:
+        """Read what ``to_dict`` gave, by way of JSON."""
+        rows_of = None if raw["rows_of"] is None else RowsOf(*raw["rows_of"])
+        return cls(**{**raw, "type": Event(raw["type"]), "rows_of": rows_of})
 
     @property
     def shown(self) -> dict[str, str]:
@@ -105,8 +133,25 @@ def notifications_of(spark: SparkSession, layout: LakeLayout, request: str) -> l
     ]
 
 
-def notify(spark: SparkSession, layout: LakeLayout, connector: str, notifications: Sequence[Notification]) -> None:
-    """Write them, in their order, to the table and to the log. ``connector``: its name, ``topic.prefix``."""
+class Once(NamedTuple):
+    """Under which name and number notifications are written: Delta takes those of one number only once."""
+
+    name: str
+    number: int
+
+
+def notify(
+    spark: SparkSession,
+    layout: LakeLayout,
+    connector: str,
+    notifications: Sequence[Notification],
+    *,
+    once: Once | None = None,
+) -> None:
+    """Write them, in their order, to the table and to the log. ``connector``: its name, ``topic.prefix``.
+
+    ``once``: if they were written under this name and number, or a greater one, they are in the table already.
+    """
     if not notifications:
         return
     table = layout.ops("notifications")
@@ -121,17 +166,46 @@ def notify(spark: SparkSession, layout: LakeLayout, connector: str, notification
         )
     now = int(datetime.now(UTC).timestamp() * 1000)
     columns: tuple[list[object], ...] = ([], [], [], [], [], [])
+    counts = _row_counts(spark, layout, [each.rows_of for each in notifications if each.rows_of is not None])
     for number, each in enumerate(notifications):
-        data = {"connector_name": connector, **each.data}
+        counted = {} if each.rows_of is None else {"total_rows_scanned": str(counts.get(each.rows_of, 0))}
+        data = {"connector_name": connector, **each.data, **counted}
         facts = [(name, _storable(value)) for name, value in data.items()]
         row = (_storable(each.id), each.aggregate_type, each.type, facts, now, number)
         for column, value in zip(columns, row, strict=True):
             column.append(value)
-        told = ", ".join(f"{name}={value}" for name, value in each.shown.items())
+        told = ", ".join(f"{name}={value}" for name, value in {**each.shown, **counted}.items())
         log.info("%s %s: %s", each.aggregate_type, each.type, told)
     fields = zip(to_arrow_schema(COLUMNS, timezone="UTC"), columns, strict=True)
     rows = pa.table([pa.array(values, field.type) for field, values in fields], names=COLUMNS.names)
-    spark.createDataFrame(rows, COLUMNS).coalesce(1).write.format("delta").mode("append").saveAsTable(str(table))
+    writer = spark.createDataFrame(rows, COLUMNS).coalesce(1).write.format("delta").mode("append")
+    if once is not None:
+        writer = writer.option("txnAppId", once.name).option("txnVersion", once.number)
+    writer.saveAsTable(str(table))
+
+
+def _row_counts(spark: SparkSession, layout: LakeLayout, wanted: Sequence[RowsOf]) -> dict[RowsOf, int]:
+    """How many rows each reading has in bronze, in one look."""
+    if not wanted:
+        return {}
+    asked = spark.createDataFrame(
+        pa.Table.from_pylist([each._asdict() for each in set(wanted)]),
+        "snapshot string, schema string, table string, first_chunk bigint",
+    )
+    read = spark.table(str(layout.bronze)).where(F.col("kind") == Kind.SNAPSHOT.value)
+    of_reading = (
+        (F.col("bronze.snapshot.id") == F.col("asked.snapshot"))
+        & (F.col("schema_name") == F.col("asked.schema"))
+        & (F.col("table_name") == F.col("asked.table"))
+        & (F.col("bronze.snapshot.chunk") >= F.col("asked.first_chunk"))
+    )
+    counted = (
+        read.alias("bronze")
+        .join(F.broadcast(asked.alias("asked")), of_reading)
+        .groupBy(*(F.col(f"asked.{name}") for name in RowsOf._fields))
+        .count()
+    )
+    return {RowsOf(*(row[name] for name in RowsOf._fields)): int(row["count"]) for row in few_rows(counted)}
 
 
 def _storable(text: str) -> str:

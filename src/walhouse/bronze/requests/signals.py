@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from walhouse.bronze.requests.notifications import SIGNAL, Event, Notification
 from walhouse.bronze.snapshots.queue import QueuedTable
+from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
 from walhouse.config.filters import any_matches
 from walhouse.config.java_regex import PatternError, compile_pattern
 
@@ -126,14 +127,19 @@ def follow(signal: Signal, queue: SnapshotQueue, captured: Sequence[TableName]) 
 
 def _execute(signal: Signal, queue: SnapshotQueue, captured: Sequence[TableName]) -> Answer:
     wanted = _snapshot(signal)
-    if wanted.type is SnapshotKind.BLOCKING:
-        raise _RefusedError("blocking snapshots are not there yet; an incremental one places each row exactly, too")
     if not wanted.data_collections:
         raise _RefusedError("data-collections names no table")
     tables = _matching(wanted.data_collections, captured)
     if not tables:
         raise _RefusedError(f"data-collections matches no captured table: {', '.join(wanted.data_collections)}")
     conditions = {each.data_collection: each.filter for each in wanted.additional_conditions}
+    if wanted.type is SnapshotKind.BLOCKING:
+        statements = {table: _condition_of(table, conditions) for table in tables}
+        whole = (WholeTable(table, select, replaces=select is None) for table, select in statements.items())
+        reading = WholeReading(signal.id, WholeKind.BLOCKING, tuple(whole))
+        if any(each.tables == reading.tables for each in queue.whole):
+            raise _RefusedError(_ALREADY)
+        return Answer(replace(queue, whole=(*queue.whole, reading)), ())
     asked = [
         QueuedTable(
             signal.id,
@@ -146,8 +152,11 @@ def _execute(signal: Signal, queue: SnapshotQueue, captured: Sequence[TableName]
     longer = queue.add(asked)
     added = longer.tables[len(queue.tables) :]
     if not added:
-        raise _RefusedError("these tables are being read already, under the same condition")
+        raise _RefusedError(_ALREADY)
     return Answer(longer, (_note(signal, Event.STARTED, [each.table for each in added]),))
+
+
+_ALREADY: Final = "these tables are being read already, under the same condition"
 
 
 def _stop(signal: Signal, queue: SnapshotQueue, captured: Sequence[TableName]) -> Answer:

@@ -7,6 +7,7 @@ its rows may have positions that the stream has not reached, so a pass over the 
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -14,25 +15,19 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.bronze.append import append
-from walhouse.bronze.requests.notifications import Event, Notification, ScanStatus
+from walhouse.bronze.requests.notifications import Event, Notification, RowsOf, ScanStatus
 from walhouse.bronze.snapshots.chunks import KeyChunksPlan
+from walhouse.bronze.snapshots.faults import OF_THE_SERVER
 from walhouse.bronze.source import load
-from walhouse.errors import (
-    AuthenticationError,
-    ConditionError,
-    LockTimeoutError,
-    PublicationError,
-    SourceError,
-    SourceUnreachableError,
-    TableChangedError,
-    WalNotFlushedError,
-)
+from walhouse.errors import ConditionError, SourceError, TableChangedError
 from walhouse.pgoutput.row import CHUNK_ID, Kind
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.key_chunks import KeyChunk, chunk_ends, keyed_table, largest_key
+from walhouse.postgres.watermarks import window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import SparkSession
 
@@ -45,26 +40,18 @@ if TYPE_CHECKING:
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.key_chunks import KeyedTable
 
-_OF_THE_SERVER: Final = (
-    SourceUnreachableError,
-    AuthenticationError,
-    LockTimeoutError,
-    PublicationError,
-    WalNotFlushedError,
-)
-"""What is no fault of the table: the table stays queued, and the error is the run's."""
-
 _ATTEMPTS: Final = 5
 """How often a pass is planned anew because the table's columns changed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunksRead:
-    """What one step did: the progress after it, which is in bronze if ``rows`` is not None, and what to tell."""
+    """What one step did: the progress after it, which is in bronze if ``rows`` is not None, and how far it is."""
 
     progress: Progress
     rows: int | None
-    notifications: tuple[Notification, ...]
+    note: Notification | None = None
+    """What may be told in passing; what must be told is in the progress."""
 
 
 class IncrementalSnapshots:
@@ -97,7 +84,7 @@ class IncrementalSnapshots:
             except TableChangedError:
                 if attempt == _ATTEMPTS - 1:
                     raise
-            except _OF_THE_SERVER:
+            except OF_THE_SERVER:
                 raise
             except SourceError as error:
                 return self._skipped(progress, ScanStatus.SQL_EXCEPTION, error.problem)
@@ -134,38 +121,47 @@ class IncrementalSnapshots:
             KeyChunk(table, first + place, after, end)
             for place, (after, end) in enumerate(zip((head.after, *ends[:-1]), ends, strict=True))
         ]
-        read = replace(head, after=ends[-1], chunks=head.chunks + len(chunks))
-        done = read.after == read.upto
+        read = replace(head, after=ends[-1], chunks=head.chunks + len(chunks), began=head.began or time.time())
         queue = progress.queue.with_head(read, chunks=len(chunks))
+        snapshot_id = f"{CHUNK_ID}{head.request}"
         upcoming = replace(
-            progress.next(progress.captured_to, progress.publication),
-            messages=progress.messages,
-            queue=queue.after_finished_head() if done else queue,
-            is_open=True,
-        )
-        written, rows = self._append(upcoming, f"{CHUNK_ID}{head.request}", chunks)
-        told = [_told(written.queue, read, Event.IN_PROGRESS)]
-        if done:
-            told += _ended(
-                written.queue,
-                read,
-                ScanStatus.SUCCEEDED,
-                rows=self._rows_since(written.queue.next_chunk - read.chunks, head),
-            )
-        return ChunksRead(written, rows, tuple(told))
+            progress.next(progress.captured_to, progress.publication), messages=progress.messages, queue=queue
+        ).opened()
+        if read.after == read.upto:
+            queue = queue.after_finished_head()
+            begun = RowsOf(snapshot_id, *head.table, queue.next_chunk - read.chunks)
+            told = _ended(queue, read, ScanStatus.SUCCEEDED, rows_of=begun)
+            upcoming = replace(upcoming, queue=queue).telling(*told)
+        with self._window():
+            written, rows = self._append(upcoming, snapshot_id, chunks)
+        return ChunksRead(written, rows, _told(written.queue, read, Event.IN_PROGRESS))
 
-    def save(self, progress: Progress) -> Progress:
-        """A pass of the progress row alone."""
+    def _window(self) -> AbstractContextManager[None]:
+        """Around a pass of chunks, for those who want to see it."""
+        signals = self._settings.signals
+        if signals.watermarks is None or signals.table is None:
+            return nullcontext()
+        return window(self._conn, signals.table, signals.watermarks)
+
+    def save(self, progress: Progress, described: Sequence[RelationDescription] = ()) -> Progress:
+        """A pass of the progress row alone, and of descriptions that bronze lacks."""
         upcoming = progress.next(progress.captured_to, progress.publication)
-        return self._append(replace(upcoming, messages=progress.messages), "", ())[0]
+        return self._append(replace(upcoming, messages=progress.messages), "", (), described)[0]
 
-    def _append(self, upcoming: Progress, snapshot_id: str, chunks: Sequence[KeyChunk]) -> tuple[Progress, int]:
+    def _append(
+        self,
+        upcoming: Progress,
+        snapshot_id: str,
+        chunks: Sequence[KeyChunk],
+        described: Sequence[RelationDescription] = (),
+    ) -> tuple[Progress, int]:
         """The progress as bronze has it, and how many rows the chunks had."""
-        relations = {chunk.table.relation.version: chunk.table.relation for chunk in chunks}
+        needed = (*described, *(chunk.table.relation for chunk in chunks))
+        relations = {relation.version: relation for relation in needed}
         known = self._relations.versions
         plan = KeyChunksPlan(
             settings=self._settings.connection,
-            groups=_groups(chunks, self._settings.snapshot_workers),
+            groups=_groups(chunks, self._settings.snapshots.workers),
             snapshot_id=snapshot_id,
             announced=tuple(relation for version, relation in relations.items() if version not in known),
             captured_at=time.time_ns() // 1000,
@@ -179,18 +175,11 @@ class IncrementalSnapshots:
         )
         return append(self._spark, self._layout, rows, upcoming), int(seen.get["rows"])
 
-    def _rows_since(self, first_chunk: int, head: QueuedTable) -> int:
-        """How many rows bronze has of this reading of the table: its chunks are numbered without a gap."""
-        bronze = self._spark.table(str(self._layout.bronze)).where(F.col("kind") == Kind.SNAPSHOT.value)
-        of_table = (F.col("schema_name") == head.table.schema) & (F.col("table_name") == head.table.table)
-        of_request = F.col("snapshot.id") == f"{CHUNK_ID}{head.request}"
-        return bronze.where(of_table & of_request & (F.col("snapshot.chunk") >= first_chunk)).count()
-
     def _skipped(self, progress: Progress, status: ScanStatus, reason: str | None = None) -> ChunksRead:
         head = progress.queue.tables[0]
         queue = progress.queue.after_head()
-        told = _ended(queue, head, status, rows=0, reason=reason)
-        return ChunksRead(replace(progress, queue=queue), None, tuple(told))
+        told = _ended(queue, head, status, reason=reason)
+        return ChunksRead(replace(progress, queue=queue).telling(*told), None)
 
 
 def _require_readable_by(relation: RelationDescription, key: Sequence[str] | None) -> None:
@@ -209,13 +198,19 @@ def _groups(chunks: Sequence[KeyChunk], workers: int) -> tuple[tuple[KeyChunk, .
 
 
 def _ended(
-    queue: SnapshotQueue, table: QueuedTable, status: ScanStatus, *, rows: int, reason: str | None = None
+    queue: SnapshotQueue,
+    table: QueuedTable,
+    status: ScanStatus,
+    *,
+    rows_of: RowsOf | None = None,
+    reason: str | None = None,
 ) -> list[Notification]:
     """The table's reading has ended; so has the request, if it was its last table."""
-    facts = {"scanned_collection": str(table.table), "total_rows_scanned": str(rows), "status": status.value}
+    facts = {"scanned_collection": str(table.table), "total_rows_scanned": "0", "status": status.value}
     if reason is not None:
         facts["reason"] = reason
-    told = [Notification(table.request, Event.TABLE_SCAN_COMPLETED, data={**_tables(queue, table), **facts})]
+    data = {**_tables(queue, table), **facts}
+    told = [Notification(table.request, Event.TABLE_SCAN_COMPLETED, data=data, rows_of=rows_of)]
     if all(each.request != table.request for each in queue.tables):
         told.append(Notification(table.request, Event.COMPLETED))
     return told

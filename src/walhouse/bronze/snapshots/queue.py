@@ -1,4 +1,4 @@
-"""Which tables are still to be read by chunks, and how far each is.
+"""Which tables are still to be read, by chunks or whole, and how far each is.
 
 Invariant: the queue is part of the progress row that is written in the same Delta commit as the chunks that it counts,
 so a chunk that is in bronze is never read again, and one that is not is.
@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from walhouse.bronze.snapshots.reading import WholeReading
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class QueuedTable:
     """How many times its incomplete rows were read again before."""
     not_before: int | None = None
     """A transaction id: it may be read once all before it have ended. Earlier ones wrote rows that were not sent."""
+    began: float | None = None
+    """When its reading began, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class SnapshotQueue:
     """Number of the next chunk, of whatever table: the identity of its rows."""
     finished: tuple[QueuedTable, ...] = ()
     """Tables that were read, and whose rows in gold are still to be looked at for values that nobody sent."""
+    whole: tuple[WholeReading, ...] = ()
+    """Tables to be read whole, before any chunk; the first reading is the one at work."""
 
     @property
     def head(self) -> QueuedTable | None:
@@ -71,13 +76,21 @@ class SnapshotQueue:
 
     def after_finished_head(self) -> Self:
         """The same, the table having been read to its end."""
-        head = replace(self.tables[0], after=None, upto=None)
-        others = (each for each in self.finished if each.table != head.table)
-        return replace(self.after_head(), finished=(*others, head))
+        return self.after_head().with_finished([replace(self.tables[0], after=None, upto=None)])
 
     def with_head(self, head: QueuedTable, *, chunks: int = 0) -> Self:
         """With another state of the first table, ``chunks`` of which were read."""
         return replace(self, tables=(head, *self.tables[1:]), next_chunk=self.next_chunk + chunks)
+
+    def with_reading(self, reading: WholeReading) -> Self:
+        """With another state of the reading at work; without it if nothing of it is left."""
+        left = (reading,) if reading.tables else ()
+        return replace(self, whole=(*left, *self.whole[1:]))
+
+    def with_finished(self, tables: Iterable[QueuedTable]) -> Self:
+        """With tables that gold is to be looked at for."""
+        new = {each.table: each for each in tables}
+        return replace(self, finished=(*(each for each in self.finished if each.table not in new), *new.values()))
 
     def to_dict(self) -> dict[str, Any]:
         """What the progress row keeps."""
@@ -87,7 +100,7 @@ class SnapshotQueue:
     def from_dict(cls, raw: dict[str, Any]) -> Self:
         """Read what ``to_dict`` gave, by way of JSON."""
         lists = {name: tuple(_table(each) for each in raw[name]) for name in ("tables", "finished")}
-        return cls(**{**raw, **lists})
+        return cls(**{**raw, **lists, "whole": tuple(map(WholeReading.from_dict, raw["whole"]))})
 
 
 NOTHING_QUEUED = SnapshotQueue()

@@ -1,0 +1,201 @@
+"""How capture begins and goes on: publication, slot, and what is to be read whole before the stream.
+
+Invariant: bronze and slot fit together, or capture does not go on. Changes that were lost are read over by all tables
+anew, with the loss told, where ``snapshot.mode`` says so; else their loss is an error.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from walhouse.bronze.progress import Progress
+from walhouse.bronze.requests.notifications import INITIAL, Event, Notification
+from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
+from walhouse.bronze.snapshots.whole import Opening
+from walhouse.config.filters import any_matches
+from walhouse.errors import (
+    PublicationChangedError,
+    SlotGapError,
+    SlotInvalidatedError,
+    SlotMissingError,
+    SnapshotUnfinishedError,
+    SourceError,
+)
+from walhouse.pgoutput.transactions import NOTHING_YET
+from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.publication import ensure_publication, read_publication, require_unchanged
+from walhouse.postgres.slot import create_slot, drop_slot, find_slot, require_usable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from walhouse.bronze.settings import CaptureSettings
+    from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.lsn import Lsn
+    from walhouse.names import TableName
+    from walhouse.postgres.connection import Connection
+    from walhouse.postgres.identity import SourceIdentity
+    from walhouse.postgres.slot import SlotState
+
+log = logging.getLogger("walhouse.capture")
+
+LOSSES = (SlotMissingError, SlotInvalidatedError, SlotGapError, PublicationChangedError)
+"""What means that changes are gone that bronze does not have."""
+
+
+class Beginning:
+    """Decides what a start is to do."""
+
+    def __init__(self, layout: LakeLayout, settings: CaptureSettings, conn: Connection) -> None:
+        self._layout = layout
+        self._settings = settings
+        self._conn = conn
+
+    def first(self, source: SourceIdentity) -> Opening | Progress:
+        """What begins a lake: the publication, and tables to read; without any, the progress before the first pass."""
+        self._ensure_publication()
+        tables = self._captured()
+        self._layout.require_distinct(tables)
+        slot = self._slot()
+
+        def progress_at(at: Lsn) -> Progress:
+            publication = read_publication(self._conn, self._settings.publication)
+            return Progress(0, at, source, self._settings.slot, publication.fingerprint)
+
+        if self._settings.snapshots.mode.reads_data(begun=False, unfinished=False):
+            reading = self._reading(tables)
+            name = None if slot is not None else self._settings.slot
+            return Opening(reading, name, lambda at: self._with(progress_at(at), reading))
+        at = slot.confirmed_flush_lsn if slot is not None else create_slot(self._conn, self._settings.slot)
+        assert at is not None, "a logical slot has a position"
+        return progress_at(at)
+
+    def going_on(self, progress: Progress, *, starts: bool) -> Opening | None:
+        """What is to be read before the stream goes on; None if nothing is. ``starts``: a command began just now.
+
+        Raises the errors of the slot, PublicationChangedError, SnapshotUnfinishedError.
+        """
+        mode = self._settings.snapshots.mode
+        streams = mode.streams()
+        try:
+            if streams or progress.is_open:
+                self.require_slot(progress)
+            if mode.reads_after_loss():
+                require_unchanged(
+                    self._conn, progress.publication, read_publication(self._conn, self._settings.publication)
+                )
+        except LOSSES as loss:
+            if not mode.reads_after_loss():
+                raise
+            return self._after_loss(progress, loss)
+        reading = progress.queue.whole[0] if progress.queue.whole else None
+        if reading is not None and progress.is_reading:
+            if reading.kind is WholeKind.INITIAL and not mode.reads_data(begun=True, unfinished=True):
+                raise SnapshotUnfinishedError(
+                    f"The initial snapshot of this lake is not read to its end ({len(reading.tables)} tables are left),"
+                    " and snapshot.mode does not allow to go on with it.",
+                    tables=len(reading.tables),
+                )
+            return Opening(reading, None, lambda _: progress)
+        if starts and mode.reads_data(begun=True, unfinished=False):
+            reading = self._reading(self._captured())
+            if streams:
+                return Opening(reading, None, lambda _: self._with(progress, reading))
+            return self._from_here(progress, reading)
+        return None
+
+    def require_slot(self, progress: Progress) -> SlotState:
+        """The slot, if it goes on where bronze ends. Raises the errors of the slot, SlotMissingError, SlotGapError."""
+        slot = find_slot(self._conn, self._settings.slot)
+        if slot is None:
+            raise SlotMissingError(
+                f"The replication slot {self._settings.slot} does not exist, and bronze continues from "
+                f"{progress.captured_to}.",
+                slot=self._settings.slot,
+                lsn=str(progress.captured_to),
+            )
+        require_usable(slot, database=self._settings.connection.database)
+        if slot.confirmed_flush_lsn is None or slot.confirmed_flush_lsn > progress.captured_to:
+            raise SlotGapError(
+                f"The replication slot {slot.name} stands at {slot.confirmed_flush_lsn}, later than bronze, which ends "
+                f"at {progress.captured_to}: the changes between are gone from the slot.",
+                slot=slot.name,
+                bronze_lsn=str(progress.captured_to),
+                slot_lsn=str(slot.confirmed_flush_lsn),
+            )
+        return slot
+
+    def _after_loss(self, progress: Progress, loss: SourceError) -> Opening:
+        """All tables anew, from a slot that holds what comes after them."""
+        if isinstance(loss, SlotInvalidatedError):
+            drop_slot(self._conn, self._settings.slot)
+        self._ensure_publication()
+        tables = self._captured()
+        self._layout.require_distinct(tables)
+        return self._from_here(progress, self._reading(tables, wanted=False), loss)
+
+    def _from_here(self, progress: Progress, reading: WholeReading, loss: SourceError | None = None) -> Opening:
+        """The tables anew, and the stream from there on, whatever was before."""
+
+        def progress_at(at: Lsn) -> Progress:
+            publication = read_publication(self._conn, self._settings.publication)
+            jumped = replace(
+                self._with(progress, reading),
+                captured_to=at,
+                publication=publication.fingerprint,
+                messages=(),
+                last=NOTHING_YET,
+            )
+            if loss is None:
+                return jumped
+            log.warning("Changes from %s to %s are lost; all tables are read anew.", progress.captured_to, at)
+            facts = {"reason": loss.problem, "lost_from": str(progress.captured_to), "lost_to": str(at)}
+            return jumped.telling(Notification(reading.request, Event.CHANGES_LOST, INITIAL, facts))
+
+        slot = find_slot(self._conn, self._settings.slot)
+        return Opening(reading, self._settings.slot if slot is None else None, progress_at)
+
+    @staticmethod
+    def _with(progress: Progress, reading: WholeReading) -> Progress:
+        """The reading comes before all others; an initial one that was not finished is part of it."""
+        others = (each for each in progress.queue.whole if each.kind is not WholeKind.INITIAL)
+        return replace(progress, queue=replace(progress.queue, whole=(reading, *others)))
+
+    def _reading(self, captured: Sequence[TableName], *, wanted: bool = True) -> WholeReading:
+        """``wanted``: only tables of ``snapshot.include.collection.list``; where changes were lost, all count."""
+        snapshots = self._settings.snapshots
+        chosen = [table for table in captured if not wanted or snapshots.tables.matches(str(table))]
+        ordered = in_order(chosen, snapshots.order)
+        tables = (WholeTable(table, snapshots.statements.get(str(table))) for table in ordered)
+        return WholeReading(str(uuid.uuid4()), WholeKind.INITIAL, tuple(tables))
+
+    def _captured(self) -> list[TableName]:
+        catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
+        return [relation.name for relation in catalog.values()]
+
+    def _ensure_publication(self) -> None:
+        settings = self._settings
+        ensure_publication(
+            self._conn,
+            settings.publication,
+            settings.publication_mode,
+            settings.selection,
+            via_root=settings.via_partition_root,
+        )
+
+    def _slot(self) -> SlotState | None:
+        slot = find_slot(self._conn, self._settings.slot)
+        return None if slot is None else require_usable(slot, database=self._settings.connection.database)
+
+
+def in_order(tables: Iterable[TableName], patterns: Sequence[str]) -> list[TableName]:
+    """Tables of the first pattern first, and by name among those of one pattern. Without patterns by name."""
+
+    def place(table: TableName) -> tuple[int, TableName]:
+        matching = (i for i, each in enumerate(patterns) if any_matches((each,), str(table), case_sensitive=False))
+        return next(matching, len(patterns)), table
+
+    return sorted(tables, key=place)

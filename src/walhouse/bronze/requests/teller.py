@@ -1,0 +1,54 @@
+"""Telling what became of requests.
+
+Invariant: what is durable with a pass is told once: it is kept in the progress until it is, and Delta takes the
+notifications of one pass only once.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from walhouse.bronze.requests.notifications import Once, notify
+from walhouse.bronze.table import generation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from walhouse.bronze.progress import Progress
+    from walhouse.bronze.requests.notifications import Notification
+    from walhouse.lakehouse.layout import LakeLayout
+
+_TELL_SECONDS: Final = 5
+"""How often it is told how far a snapshot is."""
+
+
+class Teller:
+    """Writes notifications of one lake, not more often than each few seconds while there is more to come."""
+
+    def __init__(self, spark: SparkSession, layout: LakeLayout, connector: str) -> None:
+        self._spark = spark
+        self._layout = layout
+        self._connector = connector
+        self._notes: list[tuple[int, Notification]] = []
+        """Each with the number of durable ones that come before it."""
+        self._told_at = float("-inf")
+
+    def note(self, note: Notification, *, after: int) -> None:
+        """What may be told in passing, after so many of what is to be told; a crash may lose it."""
+        self._notes.append((after, note))
+
+    def tell(self, progress: Progress, *, at_once: bool) -> bool:
+        """Whether all that the progress has to tell is in the table now."""
+        if not progress.untold and not self._notes:
+            return False
+        now = time.monotonic()
+        if not at_once and now - self._told_at <= _TELL_SECONDS:
+            return False
+        self._told_at = now
+        durable = list(enumerate(progress.untold, 1))
+        told = sorted([*durable, *self._notes], key=lambda each: each[0])  # stable: a note follows its number
+        self._notes = []
+        once = Once(f"walhouse:notifications:{generation(self._spark, self._layout)}", progress.pass_number)
+        notify(self._spark, self._layout, self._connector, [each for _, each in told], once=once if durable else None)
+        return True

@@ -1,0 +1,30 @@
+"""Whose fault it is that a table was not read.
+
+Invariant: what is no table's fault ends the run and leaves every table queued; what is one table's fault is answered,
+and the others are read.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from walhouse.errors import (
+    AuthenticationError,
+    LockTimeoutError,
+    NoFreeSlotError,
+    PublicationError,
+    SnapshotLostError,
+    SourceUnreachableError,
+    WalNotFlushedError,
+)
+
+OF_THE_SERVER: Final = (
+    SourceUnreachableError,
+    AuthenticationError,
+    LockTimeoutError,
+    PublicationError,
+    NoFreeSlotError,
+    SnapshotLostError,
+    WalNotFlushedError,
+)
+"""What is no fault of a table."""

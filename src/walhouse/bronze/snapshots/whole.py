@@ -1,0 +1,308 @@
+"""Reading whole tables in one exported snapshot, pass by pass.
+
+Invariant: every row is read in a snapshot that a replication slot's creation exported, which sees just the commits
+that start before the slot's consistent point; there the row stands, and nobody has to ask what its snapshot has seen.
+Each pass is one Delta commit with the state of the reading in its progress row. If the snapshot is lost, with this
+process or without, the next one goes on with what is left, at its own consistent point; layers use nothing of it before
+the whole is read and the stream has come to the last of these points.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+
+from walhouse.bronze.append import append
+from walhouse.bronze.requests.notifications import INITIAL, Event, Notification, RowsOf, ScanStatus
+from walhouse.bronze.snapshots.faults import OF_THE_SERVER
+from walhouse.bronze.snapshots.pieces import Piece, passes, pieces_of, tasks
+from walhouse.bronze.snapshots.queue import QueuedTable
+from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
+from walhouse.bronze.source import SnapshotPlan, load
+from walhouse.errors import ConditionError, SourceError
+from walhouse.pgoutput.row import Kind
+from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.slot import created_slot
+from walhouse.postgres.snapshot import (
+    Chunk,
+    PagePlace,
+    chosen_rows,
+    files_of,
+    imported_snapshot,
+    locked_tables,
+    plan_chunks,
+    visibility_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from walhouse.bronze.progress import Progress
+    from walhouse.bronze.settings import CaptureSettings
+    from walhouse.changes.relations import RelationCatalog
+    from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.lsn import Lsn
+    from walhouse.names import TableName
+    from walhouse.pgoutput.relation import RelationDescription
+    from walhouse.postgres.connection import Connection
+    from walhouse.postgres.slot import ExportedSnapshot
+    from walhouse.postgres.snapshot import LockHolder
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a reading begins or goes on."""
+
+    reading: WholeReading
+    slot: str | None
+    """The slot that is to be made, and to stay; None: it exists, and one that does not stay exports the snapshot."""
+    progress_at: Callable[[Lsn], Progress]
+    """The progress before the first pass, the snapshot's consistent point being known."""
+
+
+class PassOfSnapshot(NamedTuple):
+    """What a pass has read: ``at``: where its rows stand, and the stream must be before they are used."""
+
+    progress: Progress
+    at: Lsn
+    rows: int
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """What is open while tables are read."""
+
+    exported: ExportedSnapshot
+    locks: LockHolder
+    reading: Connection
+    captured_at: int
+
+
+class WholeSnapshots:
+    """Reads whole tables into one lake."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        layout: LakeLayout,
+        settings: CaptureSettings,
+        relations: RelationCatalog,
+        conn: Connection,
+    ) -> None:
+        self._spark = spark
+        self._layout = layout
+        self._settings = settings
+        self._relations = relations
+        self._conn = conn
+
+    def read(self, opening: Opening, report: Callable[[PassOfSnapshot], None]) -> None:
+        """Read all that is left. ``report``: told of each pass, once it is in bronze. Raises what the session, the
+        locks or the slot are refused for; of one table's fault only what an initial snapshot cannot do without.
+        """
+        reading = opening.reading
+        settings, catalog = self._settings, self._catalog()
+        there = [table.table for table in reading.tables if table.table in catalog]
+        name, temporary = (opening.slot, False) if opening.slot is not None else (_passing_name(settings.slot), True)
+        # The locks come before the slot: no ALTER or TRUNCATE can then fall between the snapshot and its reading.
+        with (
+            locked_tables(settings.connection, there, lock_timeout_seconds=settings.snapshots.lock_seconds) as locks,
+            created_slot(settings.connection, name, temporary=temporary) as exported,
+            imported_snapshot(settings.connection, exported.name) as connection,
+        ):
+            session = _Session(exported, locks, connection, time.time_ns() // 1000)
+            at = exported.consistent_point
+            progress = opening.progress_at(at)
+            progress, pieces = self._planned(progress, reading, session)
+            for part in passes(pieces, settings.snapshots.pass_pages):
+                progress, rows = self._append(progress, part, session)
+                report(PassOfSnapshot(progress, at, rows, str(part[-1].relation.name) if part else ""))
+
+    def _catalog(self) -> dict[TableName, RelationDescription]:
+        relations = read_relations(self._conn, self._settings.publication, self._settings.selection)
+        return {relation.name: relation for relation in relations.values()}
+
+    def _planned(self, progress: Progress, reading: WholeReading, session: _Session) -> tuple[Progress, list[Piece]]:
+        """The pieces of all tables that can be read; the others are told of, and gone from the reading."""
+        if reading.began is None:
+            reading = replace(reading, began=time.time())
+            progress = progress.telling(_note(reading, Event.STARTED))
+        catalog, pieces = self._catalog(), list[Piece]()
+        first = progress.queue.next_chunk
+        for table in reading.tables:
+            relation = catalog.get(table.table)
+            if relation is None:
+                reading, note = _passed_over(reading, table.table, ScanStatus.UNKNOWN_SCHEMA, _GONE)
+                progress = progress.telling(note)
+                continue
+            try:
+                with session.reading.transaction():
+                    mine = self._pieces(table, relation, first, session)
+            except SourceError as error:
+                require_passable(reading, error)
+                reading, note = _passed_over(reading, table.table, ScanStatus.SQL_EXCEPTION, error.problem)
+                progress = progress.telling(note)
+                continue
+            pieces += mine
+            first = pieces[-1].number + 1
+            if not table.has_begun:
+                pages = sum(piece.pages for piece in mine)
+                reading = reading.with_table(replace(table, pages=pages))
+        again = [
+            QueuedTable(reading.request, table.table)  # its rows may lack a value that was not sent when they moved
+            for table in reading.tables
+            if table.has_begun
+        ]
+        queue = replace(progress.queue.with_finished(again), whole=(reading, *progress.queue.whole[1:]))
+        return replace(progress, queue=queue), pieces
+
+    def _pieces(self, table: WholeTable, relation: RelationDescription, first: int, session: _Session) -> list[Piece]:
+        files = files_of(session.reading, relation)
+        if table.files is not None and table.files != files:
+            table = table.anew()
+        if table.statement is None:
+            chunks = plan_chunks(
+                session.reading,
+                relation,
+                self._settings.snapshots.chunk_pages,
+                publication=self._settings.publication,
+                begin=PagePlace(table.leaf, table.page),
+            )
+        elif not relation.row_key and not table.replaces:
+            raise ConditionError(
+                "Changes do not tell its rows apart, so that a part cannot be read.", table=str(table.table)
+            )
+        else:
+            chunks = [_chosen(session.reading, relation, table.statement)]
+        return pieces_of(table, relation, chunks, files=files, first=first)
+
+    def _append(self, progress: Progress, pieces: Sequence[Piece], session: _Session) -> tuple[Progress, int]:
+        """One pass: the pieces' rows, what describes them, and the state after them; and how many rows that were."""
+        reading, at = progress.queue.whole[0], session.exported.consistent_point
+        left, told = _after(reading, pieces)
+        upcoming = replace(
+            progress.next(progress.captured_to, progress.publication),
+            messages=progress.messages,
+            queue=replace(
+                progress.queue.with_reading(left),
+                next_chunk=pieces[-1].number + 1 if pieces else progress.queue.next_chunk,
+            ),
+        ).telling(*told)
+        complete = not left.tables and at <= progress.captured_to
+        upcoming = upcoming.closed() if complete else upcoming.opened()
+        described = {piece.relation.name: piece.relation for piece in pieces}
+        known = self._relations.versions
+        new = self._catalog() if progress.pass_number == 0 else described
+        chunks = [piece.chunk for piece in pieces if piece.chunk is not None]
+        plan = SnapshotPlan(
+            settings=self._settings.connection,
+            exported=session.exported.name,
+            groups=tasks(chunks, self._settings.snapshots.chunk_pages),
+            relations=tuple(described.values()),
+            snapshot_id=reading.id,
+            visibility=str(visibility_of(session.reading)),
+            at=at,
+            pass_number=upcoming.pass_number,
+            captured_at=session.captured_at,
+            progress=upcoming,
+            lock_holder=session.locks,
+            masks=self._settings.masks,
+            for_events=True,
+            bases=tuple((piece.relation.name, piece.number) for piece in pieces if piece.chunk is None),
+            announced=tuple(relation for relation in new.values() if relation.version not in known),
+        )
+        rows = load(self._spark, plan)
+        if self._settings.snapshots.parallelism:
+            rows = rows.coalesce(self._settings.snapshots.parallelism)
+        seen, is_read = Observation(), F.col("kind") == Kind.SNAPSHOT.value
+        observed = rows.observe(seen, F.count(F.when(is_read, 1)).alias("rows"))
+        written = append(self._spark, self._layout, observed, upcoming)
+        self._relations.refresh(written.pass_number)
+        return written, int(seen.get["rows"])
+
+
+def without_table(progress: Progress, error: SourceError) -> Progress:
+    """The reading at work goes on without the table that the error is about. Raises it if that cannot be."""
+    reading = progress.queue.whole[0]
+    require_passable(reading, error)
+    table = next(each.table for each in reading.tables if str(each.table) == error.fields["table"])
+    reading, note = _passed_over(reading, table, ScanStatus.SQL_EXCEPTION, error.problem)
+    done = () if reading.tables else (_note(reading, Event.COMPLETED),)
+    return replace(progress, queue=progress.queue.with_reading(reading)).telling(note, *done)
+
+
+def require_passable(reading: WholeReading, error: SourceError) -> None:
+    """Raise the error again, unless it is one table's fault and only a signal asked for that table."""
+    tables = {str(table.table) for table in reading.tables}
+    if reading.kind is WholeKind.INITIAL or isinstance(error, OF_THE_SERVER) or error.fields.get("table") not in tables:
+        raise error
+
+
+def _passed_over(
+    reading: WholeReading, table: TableName, status: ScanStatus, reason: str
+) -> tuple[WholeReading, Notification]:
+    reading = reading.without(table)
+    facts = {"status": status.value, "total_rows_scanned": "0", "reason": reason}
+    return reading, _note(reading, Event.TABLE_SCAN_COMPLETED, table, **facts)
+
+
+_GONE = "the table is not captured, or not there any more"
+
+
+def _passing_name(slot: str) -> str:
+    """Of a slot that lasts as long as its session: a name that none of before has, which the server may still hold."""
+    return f"{slot[:40]}_{uuid.uuid4().hex[:12]}"
+
+
+def _chosen(connection: Connection, relation: RelationDescription, statement: str) -> Chunk:
+    """One chunk: the rows of a SELECT."""
+    select = chosen_rows(connection, relation, statement)
+    name = relation.name
+    return Chunk(name, name, 0, first_page=0, end_page=None, pages=1, row_filter=None, statement=select)
+
+
+def _after(reading: WholeReading, pieces: Sequence[Piece]) -> tuple[WholeReading, list[Notification]]:
+    """The reading after these pieces, and what to tell of them."""
+    before = {table.table: table for table in reading.tables}
+    after: dict[TableName, WholeTable | None] = {}
+    told: list[Notification] = []
+    for piece in pieces:
+        name = piece.relation.name
+        if name not in after and not before[name].has_begun:
+            told.append(_note(reading, Event.IN_PROGRESS, name))
+        if piece.after is not None:
+            after[name] = before[name] = piece.after
+            continue
+        begun = before[name].first_chunk
+        rows = RowsOf(reading.id, *name, piece.number if begun is None else begun)
+        note = _note(reading, Event.TABLE_SCAN_COMPLETED, name, status=ScanStatus.SUCCEEDED.value)
+        told.append(replace(note, rows_of=rows))
+        after[name] = None
+    tables = (after.get(table.table, table) for table in reading.tables)
+    done = sum(table.pages for table in reading.tables if after.get(table.table, table) is None)
+    left = replace(
+        reading,
+        tables=tuple(table for table in tables if table is not None),
+        pages_done=reading.pages_done + done,
+    )
+    if not left.tables:
+        told.append(_note(reading, Event.COMPLETED))
+    return left, told
+
+
+_LISTED = 20
+"""How many tables a notification names as those that are not done; a thousand would be named a thousand times."""
+
+
+def _note(reading: WholeReading, event: Event, table: TableName | None = None, **facts: str) -> Notification:
+    name = "scanned_collection" if event is Event.TABLE_SCAN_COMPLETED else "current_collection_in_progress"
+    own = {} if table is None else {name: str(table)}
+    listed = ",".join(str(each.table) for each in reading.tables[:_LISTED])
+    return Notification(reading.request, event, INITIAL, {"data_collections": listed, **own, **facts})

@@ -1,0 +1,87 @@
+"""What is told of requests: once, whenever the process is killed; and windows for those who look for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from walhouse.bronze.requests.notifications import notifications_of
+from walhouse.bronze.requests.teller import Teller
+from walhouse.names import TableName
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.fixtures_house import MakeHouse
+    from tests.fixtures_server import Database
+    from walhouse.lakehouse.layout import LakeLayout
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+T = TableName("public", "t")
+
+
+class KilledError(Exception):
+    """Stands for a process that ends at once."""
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["before it is told", "after it was told"])
+@pytest.mark.parametrize("moment", ["STARTED", "COMPLETED", "REFUSED"])
+def test_a_notification_is_told_once_by_a_process_that_is_killed_around_it(
+    spark: SparkSession,
+    table: Database,
+    lake: LakeLayout,
+    make_house: MakeHouse,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    moment: str,
+    told: bool,
+) -> None:
+    table.execute("INSERT INTO t SELECT n, 'x' FROM generate_series(1, 10) AS n")
+    house = make_house(snapshot_mode="no_data")
+    house.run()
+    request = house.signal("dance", {}) if moment == "REFUSED" else house.snapshot([T])
+    tell = Teller.tell
+
+    def killed(teller: Teller, progress: Any, **options: bool) -> bool:
+        if moment not in {note.type for note in progress.untold}:
+            return tell(teller, progress, **options)
+        if told:
+            tell(teller, progress, **options)
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Teller, "tell", killed)
+        with pytest.raises(KilledError):
+            house.run()
+    make_house(snapshot_mode="no_data").run()
+    types = [str(note.type) for note in notifications_of(spark, lake, request) if note.type != "IN_PROGRESS"]
+    assert types == (["REFUSED"] if moment == "REFUSED" else ["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"])
+
+
+@pytest.mark.parametrize("strategy", ["insert_insert", "INSERT_DELETE"])
+def test_windows_are_written_where_they_are_asked_for_and_are_changes_like_any_other(
+    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, strategy: str
+) -> None:
+    table.execute("INSERT INTO t SELECT n, 'x' FROM generate_series(1, 10) AS n", "CREATE SCHEMA ops")
+    house = make_house(
+        snapshot_mode="no_data",
+        signal_data_collection="ops.signals",
+        incremental_snapshot_watermarking_strategy=strategy,
+        incremental_snapshot_chunk_size=5,
+        lake_snapshot_pass_rows=5,
+    )
+    house.init_signals()
+    house.snapshot([T])
+    house.run()
+    house.run()
+    opened, closed = "snapshot-window-open", "snapshot-window-close"
+    left = table.execute("SELECT type, data::json ->> 'closeWindowTimestamp' IS NULL FROM ops.signals ORDER BY id")
+    seen = spark.table(str(lake.silver(TableName("ops", "signals")))).orderBy("commit_lsn", "seq")
+    if strategy == "INSERT_DELETE":
+        assert (left, [row["op"] for row in seen.collect()]) == ([], ["c", "d"])
+    else:
+        assert sorted(left) == [(closed, False), (opened, True)]
+        assert [row["after"]["type"] for row in seen.collect()] == [opened, closed]
+    assert all(proof.equal for proof in house.verify())

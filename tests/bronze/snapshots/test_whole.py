@@ -1,0 +1,285 @@
+"""Whole tables read in an exported snapshot, on a real server: interrupted, gone on with, asked for by a signal."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from walhouse.bronze.append import append
+from walhouse.bronze.requests.notifications import notifications_of
+from walhouse.errors import ConditionError, TableNotReadError
+from walhouse.names import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from tests.fixtures_house import MakeHouse
+    from tests.fixtures_server import Database
+    from walhouse.api import Walhouse
+    from walhouse.lakehouse.layout import LakeLayout
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+T, BAG = TableName("public", "t"), TableName("public", "bag")
+
+SMALL = {"lake_snapshot_chunk_pages": 4, "lake_snapshot_pass_pages": 8}
+"""Passes of two chunks: a table of 32 pages takes four."""
+
+
+class KilledError(Exception):
+    """Stands for a process that ends at once."""
+
+
+@pytest.fixture
+def wide(table: Database) -> Database:
+    """``t`` with 32 pages and more, and after it a table without a key and a last one."""
+    table.execute(
+        "INSERT INTO t SELECT n, repeat('x', 1500) FROM generate_series(1, 160) AS n",
+        "CREATE TABLE bag (v text)",
+        "ALTER TABLE bag REPLICA IDENTITY FULL",
+        "INSERT INTO bag SELECT n::text FROM generate_series(1, 50) AS n",
+        "CREATE TABLE z (id int PRIMARY KEY)",
+        "INSERT INTO z VALUES (1)",
+    )
+    return table
+
+
+def killed_after(passes: int, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object] = lambda: None) -> None:
+    """The process ends right after so many passes of the snapshot are durable."""
+    done = [0]
+
+    def counted(*arguments: Any) -> Any:
+        if done[0] == passes:
+            meanwhile()
+            raise KilledError
+        done[0] += 1
+        return append(*arguments)
+
+    monkeypatch.setattr("walhouse.bronze.snapshots.whole.append", counted)
+
+
+def read(spark: SparkSession, lake: LakeLayout, table: TableName = T) -> list[int]:
+    """How often each row of a table was read, by its first column."""
+    rows = spark.table(str(lake.bronze)).where(f"kind = 'snapshot' AND table_name = '{table.table}'")
+    return [row["count"] for row in rows.groupBy(F.expr("after[0]")).count().collect()]
+
+
+def told(spark: SparkSession, lake: LakeLayout) -> list[tuple[str, ...]]:
+    rows = spark.table(str(lake.ops("notifications"))).orderBy("timestamp", "number").collect()
+    names = ("scanned_collection", "current_collection_in_progress")
+    tables = (
+        next((row["additional_data"][name] for name in names if name in row["additional_data"]), "") for row in rows
+    )
+    counts = (row["additional_data"].get("total_rows_scanned", "") for row in rows)
+    return [(row["type"], table, count) for row, table, count in zip(rows, tables, counts, strict=True)]
+
+
+def proven(house: Walhouse) -> bool:
+    return all(proof.equal for proof in house.verify())
+
+
+def test_an_initial_snapshot_is_told_as_debezium_tells_it_and_marks_its_first_and_last_row(
+    spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    house = make_house(**SMALL)
+    house.run()
+    assert told(spark, lake) == [
+        ("STARTED", "", ""),
+        ("IN_PROGRESS", "public.bag", ""),
+        ("TABLE_SCAN_COMPLETED", "public.bag", "50"),
+        ("IN_PROGRESS", "public.t", ""),
+        ("TABLE_SCAN_COMPLETED", "public.t", "160"),
+        ("IN_PROGRESS", "public.z", ""),
+        ("TABLE_SCAN_COMPLETED", "public.z", "1"),
+        ("COMPLETED", "", ""),
+    ]
+    assert spark.table(str(lake.bronze)).where("kind = 'snapshot'").select("pass").distinct().count() > 3
+    marks = {}
+    for name in ("bag", "t", "z"):
+        rows = spark.table(str(lake.silver(TableName("public", name)))).where("source.snapshot <> 'true'")
+        marks[name] = [row[0] for row in rows.orderBy("seq").select("source.snapshot").collect()]
+    assert marks == {
+        "bag": ["first", "last_in_data_collection"],
+        "t": ["first_in_data_collection", "last_in_data_collection"],
+        "z": ["last"],
+    }
+    assert proven(house)
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_a_snapshot_that_was_killed_goes_on_where_it_was_and_reads_nothing_twice(
+    spark: SparkSession,
+    wide: Database,
+    lake: LakeLayout,
+    make_house: MakeHouse,
+    monkeypatch: pytest.MonkeyPatch,
+    passes: int,
+) -> None:
+    with monkeypatch.context() as patch:
+        killed_after(passes, patch)
+        with pytest.raises(KilledError):
+            make_house(**SMALL).run()
+    before = spark.table(str(lake.bronze)).where("kind = 'snapshot'").count()
+    assert before > 0
+    wide.execute(
+        "DELETE FROM t WHERE id % 50 = 0",  # read or not, they are gone from gold
+        "INSERT INTO t VALUES (1000, 'new')",
+        "DELETE FROM bag WHERE v = '7'",
+    )
+    house = make_house(**SMALL)
+    house.run()
+    assert proven(house)
+    assert set(read(spark, lake)) == {1}
+    assert set(read(spark, lake, BAG)) == {1}
+    notes = told(spark, lake)
+    assert [note for note in notes if note[0] == "COMPLETED"] == [("COMPLETED", "", "")]
+    assert len(notes) == len(set(notes)) == 8, "each is told once"
+    assert wide.execute("SELECT count(*) FROM pg_replication_slots WHERE temporary") == [(0,)]
+
+
+def test_rows_that_moved_between_two_snapshots_of_one_reading_are_whole_again(
+    spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row of the unread part moves to a page that was read: the stream sends it without its long value."""
+    wide.execute(
+        "ALTER TABLE t ADD big text",
+        "ALTER TABLE t ALTER big SET STORAGE EXTERNAL",
+        "UPDATE t SET big = repeat(id::text, 4000)",
+        "VACUUM FULL t",
+    )
+    with monkeypatch.context() as patch:
+        killed_after(2, patch)
+        with pytest.raises(KilledError):
+            make_house(**SMALL).run()
+    wide.execute("DELETE FROM t WHERE id <= 20", "VACUUM t", "UPDATE t SET v = repeat('y', 1500) WHERE id > 155")
+    [(moved,)] = wide.execute("SELECT count(*) FROM t WHERE v LIKE 'y%' AND ctid < '(8,0)'::tid")
+    assert moved > 0, "some moved to pages that were read"
+    house = make_house(**SMALL)
+    house.run()
+    assert proven(house)
+
+
+def test_a_table_that_was_rewritten_meanwhile_is_read_again_from_its_first_page(
+    spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        killed_after(2, patch)
+        with pytest.raises(KilledError):
+            make_house(**SMALL).run()
+    wide.execute("DELETE FROM t WHERE id < 50", "VACUUM FULL t")  # what was on unread pages is on read ones now
+    house = make_house(**SMALL)
+    house.run()
+    assert proven(house)
+    assert max(read(spark, lake)) == 2
+
+
+def test_tables_are_read_in_the_order_of_the_include_list_and_only_those_that_are_wanted(
+    spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    make_house(
+        table_include_list=r"public\.z,public\..*", snapshot_include_collection_list=r"public\.[tz]", **SMALL
+    ).run()
+    assert [table for event, table, _ in told(spark, lake) if event == "IN_PROGRESS"] == ["public.z", "public.t"]
+    wide.execute("INSERT INTO bag VALUES ('streamed')")
+    make_house(table_include_list=r"public\.z,public\..*", snapshot_include_collection_list=r"public\.[tz]").run()
+    assert [row["v"] for row in spark.table(str(lake.gold(BAG))).collect()] == ["streamed"]
+
+
+def overrides(**statements: str) -> dict[str, str]:
+    name = "snapshot.select.statement.overrides"
+    return {name: ",".join(f"public.{table}" for table in statements)} | {
+        f"{name}.public.{table}": statement for table, statement in statements.items()
+    }
+
+
+def test_a_statement_of_ones_own_says_which_rows_and_columns_an_initial_snapshot_reads(
+    spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    house = make_house(**overrides(t="SELECT id FROM public.t WHERE id <= 10 -- the first ten"), **SMALL)
+    house.run()
+    rows = spark.table(str(lake.gold(T)))
+    assert (rows.count(), rows.where("v IS NULL").count()) == (10, 10)
+    assert spark.table(str(lake.gold(BAG))).count() == 50
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["DELETE FROM public.t RETURNING *", "SELECT 1 AS other", "SELECT 1) AS a; DROP TABLE t; SELECT (1", "SELECT", ""],
+)
+def test_a_statement_that_is_no_select_stops_capture_and_changes_nothing(
+    spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse, statement: str
+) -> None:
+    with pytest.raises(ConditionError, match=r"public\.t is no SELECT"):
+        make_house(**overrides(t=statement)).capture()
+    assert wide.execute("SELECT count(*) FROM t") == [(160,)]
+    assert spark.table(str(lake.bronze)).isEmpty()
+
+
+def ask(house: Walhouse, tables: list[str], **conditions: str) -> str:
+    data: dict[str, object] = {
+        "data-collections": [rf"public\.{table}" for table in tables],
+        "type": "blocking",
+        "additional-conditions": [
+            {"data-collection": rf"public\.{table}", "filter": select} for table, select in conditions.items()
+        ],
+    }
+    return house.signal("execute-snapshot", data)
+
+
+def test_a_blocking_snapshot_reads_tables_whole_or_by_a_select_while_the_source_is_written_to(
+    spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    house = make_house(snapshot_mode="no_data", **SMALL)
+    house.run()
+    stop = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            wide.execute(
+                f"UPDATE t SET v = '{number}' WHERE id = {number % 160}", f"INSERT INTO bag VALUES ('more {number}')"
+            )
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        request = ask(house, ["bag", "t"])
+        house.run()
+    finally:
+        stop.set()
+        writer.join()
+    (*_, last) = house.follow(request)
+    assert last.type == "COMPLETED"
+    house.run()
+    equal = {proof.table.table: proof.equal for proof in house.verify()}
+    assert equal == {"bag": True, "t": True, "z": False}, "z was never read"
+    before = spark.table(str(lake.silver(T))).where("op = 'r'").count()
+    house.follow(ask(house, ["t"], t="SELECT * FROM public.t WHERE id BETWEEN 5 AND 9"))
+    assert spark.table(str(lake.silver(T))).where("op = 'r'").count() == before + 5
+    assert {proof.table.table: proof.equal for proof in house.verify()}["t"], "the others are still there"
+
+
+def test_a_table_that_a_blocking_snapshot_cannot_read_is_answered_and_the_others_are_read(
+    spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    house = make_house(snapshot_mode="no_data", **SMALL)
+    house.run()
+    bad = ask(house, ["bag", "t", "z"], bag="SELECT * FROM public.bag", t="SELECT id, (1 / (id - 7))::text AS v FROM t")
+    with pytest.raises(TableNotReadError):
+        house.follow(bad)
+    notes = notifications_of(spark, lake, bad)
+    assert {note.data["scanned_collection"]: note.data["status"] for note in notes if "status" in note.data} == {
+        "public.bag": "SQL_EXCEPTION",
+        "public.t": "SQL_EXCEPTION",
+        "public.z": "SUCCEEDED",
+    }
+    assert notes[-1].type == "COMPLETED"
+    assert json.dumps([dict(note.data) for note in notes]).find("SELECT") < 0, "a statement may hold values"
+    assert spark.table(str(lake.gold(TableName("public", "z")))).count() == 1
