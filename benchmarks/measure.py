@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
@@ -20,6 +21,7 @@ from benchmarks.debezium import DebeziumEngine
 from benchmarks.lake import SLOT, LakeProcess, Step
 from benchmarks.processes import Cost, ProcessMeter, can_measure
 from benchmarks.table import Source, count_rows, create_slot, create_table, drop_slot, make_changes
+from benchmarks.transactions import longest_transaction
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,6 +66,8 @@ class Measurement:
     phases: dict[str, Phase] = field(default_factory=dict)
     first: dict[str, Phase] = field(default_factory=dict)
     small_pass: dict[str, float] = field(default_factory=dict)
+    longest_transaction: dict[str, float] = field(default_factory=dict)
+    """Seconds, of an incremental snapshot's sessions."""
 
     def raw(self) -> dict[str, Any]:
         """All figures, as JSON has them."""
@@ -126,13 +130,29 @@ class Bench:
         engine, lake = self._engine, self._lake
         rows = count_rows(source)
 
+        def watched(name: str, work: Callable[[], float]) -> Callable[[], float]:
+            def run() -> float:
+                with longest_transaction(source.dsn) as longest:
+                    seconds = work()
+                self._result.longest_transaction[name] = longest.seconds
+                return seconds
+
+            return run
+
         def by_signal(chunk_size: int) -> float:
             run = engine.incremental(source, rows, chunk_size)
             return run.to_last - run.to_first
 
-        measure("walhouse_incremental", rows, lake.process.pid, lambda: lake.run(source, "incremental"))
+        measure(
+            "walhouse_incremental", rows, lake.process.pid, watched("walhouse", lambda: lake.run(source, "incremental"))
+        )
         for name, size in CHUNK_SIZES.items():
-            measure(f"debezium_incremental_{name}", rows, engine.process.pid, lambda size=size: by_signal(size))  # type: ignore[misc]  # a default is no inference
+            measure(
+                f"debezium_incremental_{name}",
+                rows,
+                engine.process.pid,
+                watched(f"debezium_{name}", partial(by_signal, size)),
+            )
 
     def _small_passes(self, source: Source) -> None:
         seconds: dict[str, list[float]] = {step: [] for step in STREAM_STEPS}

@@ -54,6 +54,9 @@ def report(measurement: Measurement) -> Json:
         },
         "peak_rss_mib": {name: _memory(phase.own) for name, phase in phases.items() if phase.own is not None},
         "seconds_of_a_pass_of_1000_changes": {name: round(value, 2) for name, value in measurement.small_pass.items()},
+        "longest_transaction_of_incremental_snapshots": {
+            name: round(seconds, 3) for name, seconds in measurement.longest_transaction.items()
+        },
         "rows": measurement.rows,
         "changes": measurement.changes,
         "warm_up": measurement.warm_up,

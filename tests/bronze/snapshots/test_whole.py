@@ -271,7 +271,7 @@ def test_a_table_that_a_blocking_snapshot_cannot_read_is_answered_and_the_others
 ) -> None:
     house = make_house(snapshot_mode="no_data", **SMALL)
     house.run()
-    bad = ask(house, ["bag", "t", "z"], bag="SELECT * FROM public.bag", t="SELECT id, (1 / (id - 7))::text AS v FROM t")
+    bad = ask(house, ["bag", "t", "z"], bag="SELECT * FROM public.bag", t="SELECT id, (1 / (id - 7))::text AS v FROM public.t")
     with pytest.raises(TableNotReadError):
         house.follow(bad)
     notes = notifications_of(spark, lake, bad)
@@ -281,5 +281,5 @@ def test_a_table_that_a_blocking_snapshot_cannot_read_is_answered_and_the_others
         "public.z": "SUCCEEDED",
     }
     assert notes[-1].type == "COMPLETED"
-    assert json.dumps([dict(note.data) for note in notes]).find("SELECT") < 0, "a statement may hold values"
+    assert "id - 7" not in json.dumps([dict(note.data) for note in notes]), "a statement may hold values"
     assert spark.table(str(lake.gold(TableName("public", "z")))).count() == 1

@@ -1,0 +1,44 @@
+"""How long transactions stay open on the server while something is measured, as ``pg_stat_activity`` shows them."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PERIOD_SECONDS: Final = 0.02
+_OPEN: Final = """
+    SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0)::float8 FROM pg_stat_activity
+    WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND datname = current_database()"""
+
+
+class LongestTransaction:
+    """The longest that was seen; a look each few milliseconds, so it is a lower bound."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+
+@contextmanager
+def longest_transaction(dsn: str) -> Iterator[LongestTransaction]:
+    """Watch the sessions of one database while the context lasts."""
+    longest, stop = LongestTransaction(), threading.Event()
+
+    def watch() -> None:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            while not stop.wait(_PERIOD_SECONDS):
+                row = connection.execute(_OPEN).fetchone()
+                longest.seconds = max(longest.seconds, 0.0 if row is None else row[0])
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield longest
+    finally:
+        stop.set()
+        watcher.join()
