@@ -4,6 +4,7 @@ Invariant: a chunk's rows are exactly what its snapshot sees of its range of key
 The table's lock is taken before the snapshot, so nothing that changes rows without an event falls between; the LSN is
 read after the snapshot, so every commit that the snapshot sees starts before it; and rows are given out as complete
 only when the server has flushed its WAL up to there, since a commit can be visible, then lost in the server's crash.
+A standby tells otherwise what a snapshot has seen, see ``postgres.standby``; what it has replayed is flushed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from walhouse.lsn import Lsn
 from walhouse.postgres.connection import source_errors
 from walhouse.postgres.copy_out import copied_blocks
 from walhouse.postgres.publication import row_filter
-from walhouse.postgres.visibility import Visibility
+from walhouse.postgres.standby import REPLAY_STATE, ReplayState, is_standby, replay_state, seen_between
+from walhouse.postgres.visibility import SeenBefore, Visibility
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,9 +68,9 @@ class KeyChunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkSnapshot:
-    """What a chunk was read in: the transactions that it has seen, and the insert LSN right after it was taken."""
+    """What a chunk was read in: what it has seen, and an LSN from which on it has seen no commit."""
 
-    visibility: Visibility
+    visibility: Visibility | SeenBefore
     lsn: Lsn
 
 
@@ -171,22 +173,29 @@ def read_chunk(connection: Connection, chunk: KeyChunk) -> Iterator[tuple[ChunkS
 
 def _begin(connection: Connection, table: KeyedTable) -> ChunkSnapshot:
     """Lock, then look: all in one round trip. The first query takes the transaction's snapshot, and locking is none."""
+    before = replay_state(connection) if is_standby(connection) else None
+    facts = sql.SQL(
+        "pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text" if before is None else REPLAY_STATE
+    )
     statement = sql.SQL(
-        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; LOCK TABLE {} IN ACCESS SHARE MODE;"
-        " SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text, ({})"
-    ).format(sql.Identifier(*table.name), _fingerprint(table.relation.oid))
+        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; LOCK TABLE {} IN ACCESS SHARE MODE; SELECT ({}), {}"
+    ).format(sql.Identifier(*table.name), _fingerprint(table.relation.oid), facts)
     cursor = connection.execute(statement)
     while cursor.nextset():
         pass
     row = cursor.fetchone()
     assert row is not None, "a query without FROM gives a row"
-    seen, lsn, columns = row
+    columns, *facts_of_snapshot = row
     if columns != table.columns:
         connection.execute("ROLLBACK")
         raise TableChangedError(
             f"The columns of {table.name} changed before a part of its snapshot was read.", table=str(table.name)
         )
-    return ChunkSnapshot(Visibility.parse(seen), Lsn.parse(lsn).page_aligned())
+    if before is not None:
+        seen = seen_between(before, ReplayState.of_row(*facts_of_snapshot))
+        return ChunkSnapshot(seen.visibility, seen.upto)
+    visibility, lsn = facts_of_snapshot
+    return ChunkSnapshot(Visibility.parse(visibility), Lsn.parse(lsn).page_aligned())
 
 
 def _require_expression(connection: Connection, table: KeyedTable, condition: str) -> None:

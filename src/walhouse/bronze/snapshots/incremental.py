@@ -22,8 +22,10 @@ from walhouse.errors import (
     ConditionError,
     LockTimeoutError,
     PublicationError,
+    RecoveryConflictError,
     SourceError,
     SourceUnreachableError,
+    StandbyNotStreamingError,
     TableChangedError,
     WalNotFlushedError,
 )
@@ -51,6 +53,8 @@ _OF_THE_SERVER: Final = (
     LockTimeoutError,
     PublicationError,
     WalNotFlushedError,
+    RecoveryConflictError,
+    StandbyNotStreamingError,
 )
 """What is no fault of the table: the table stays queued, and the error is the run's."""
 
