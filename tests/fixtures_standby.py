@@ -9,23 +9,17 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
 from fixtures.server import EmbeddedServer
 from fixtures.standby import StandbyServer
-from tests.fixtures_house import houses
 from tests.fixtures_server import Database, Server, drop_slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from pyspark.sql import SparkSession
-
-    from tests.fixtures_house import MakeHouse
-    from walhouse.lakehouse.layout import LakeLayout
 
 
 @dataclass(frozen=True)
@@ -120,13 +114,3 @@ def followed(followed_server: EmbeddedServer, standby_server: StandbyServer) -> 
     """A new, empty database on the primary and its standby."""
     with database_on_both(followed_server, standby_server) as both:
         yield both
-
-
-@pytest.fixture
-def make_standby_house(
-    spark: SparkSession, followed: Followed, lake: LakeLayout, tmp_path: Path
-) -> Iterator[MakeHouse]:
-    """Opens houses whose source is the standby; the publication ``walhouse_test`` is to be on the primary."""
-    settings: dict[str, Any] = {"publication_autocreate_mode": "disabled"}
-    with houses(spark, followed.standby, lake, tmp_path, **settings) as make:
-        yield make

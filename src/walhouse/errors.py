@@ -147,6 +147,12 @@ class ReadOnlySourceError(SourceError):
     todo = "Do it on the primary, as a user who may."
 
 
+class PromotedError(SourceError):
+    """A standby was promoted while capture used it."""
+
+    todo = "Run again: capture makes sure that bronze is part of the new timeline's past, and goes on."
+
+
 class StandbyNotStreamingError(SourceError):
     """It cannot be told what a standby's snapshot has seen, since its WAL does not come by streaming."""
 

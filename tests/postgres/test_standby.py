@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from walhouse.config.filters import TableFilter
+from walhouse.config.replica_identity import IdentityRules, parse_identities
 from walhouse.errors import (
     PublicationMissingError,
     ReadOnlySourceError,
@@ -23,20 +25,23 @@ from walhouse.names import TableName
 from walhouse.pgoutput.copy_text import texts_of_copy
 from walhouse.postgres import standby
 from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.check import check_source
 from walhouse.postgres.connection import connect, one_row, source_errors
 from walhouse.postgres.exported import exported_snapshot
+from walhouse.postgres.finding import Finding, Severity
 from walhouse.postgres.heartbeat import beat
 from walhouse.postgres.key_chunks import KeyChunk, keyed_table, read_chunk
 from walhouse.postgres.publication import drop_publication, ensure_publication
 from walhouse.postgres.signal_table import ensure_signal_table
-from walhouse.postgres.slot import create_slot, created_slot, find_slot
+from walhouse.postgres.slot import advance, create_slot, created_slot, drop_slot, find_slot
 from walhouse.postgres.snapshot import imported_snapshot
 from walhouse.postgres.standby import ReplayState, Seen, is_standby, replay_state, seen_between
+from walhouse.postgres.standby_health import takes_no_writes
 from walhouse.postgres.visibility import SeenBefore
 from walhouse.postgres.wal import flushed_lsn, insert_lsn, wait_flushed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tests.fixtures_standby import Followed
     from walhouse.postgres.connection import Connection
@@ -108,22 +113,22 @@ def connection(table: Followed) -> Iterator[Connection]:
 @contextmanager
 def standby_settings(followed: Followed, **settings: str) -> Iterator[None]:
     """The standby with other settings that take no restart."""
+    told = "SELECT name, current_setting(name) FROM pg_settings"
 
-    def told() -> list[tuple[Any, ...]]:
-        names = ", ".join(f"'{name}'" for name in settings)
-        return followed.standby.execute(f"SELECT name, setting FROM pg_settings WHERE name IN ({names})")
-
-    def reload(*statements: str) -> None:
-        before = told()
-        followed.standby.execute(*statements, "SELECT pg_reload_conf()")
-        while told() == before:
+    def take(wanted: Mapping[str, str]) -> None:
+        changes = (f"ALTER SYSTEM SET {name} = '{value}'" for name, value in wanted.items())
+        followed.standby.execute(*changes, "SELECT pg_reload_conf()")
+        deadline = time.monotonic() + 10
+        while not wanted.items() <= dict(followed.standby.execute(told)).items():
+            assert time.monotonic() < deadline, f"the standby does not take {wanted}"
             time.sleep(0.01)
 
-    reload(*(f"ALTER SYSTEM SET {name} = '{value}'" for name, value in settings.items()))
+    now = dict(followed.standby.execute(told))
+    take(settings)
     try:
         yield
     finally:
-        reload(*(f"ALTER SYSTEM RESET {name}" for name in settings))
+        take({name: now[name] for name in settings})
 
 
 def read_all(connection: Connection) -> tuple[set[int], Seen]:
@@ -321,3 +326,50 @@ def test_a_reader_that_replay_waits_for_too_long_is_told_so(connection: Connecti
         table.primary.execute("TRUNCATE t")
         with pytest.raises(RecoveryConflictError), source_errors():
             connection.execute("SELECT pg_sleep(20)")
+
+
+def check(followed: Followed, mode: str = "disabled", identities: IdentityRules | None = None) -> dict[str, Finding]:
+    """What there is to say of the standby as a source, by subject."""
+    settings = followed.standby.settings
+    with closing(connect(settings)) as connection:
+        findings = check_source(
+            connection, settings, slot="s", publication="p", mode=mode, selection=TableFilter(), identities=identities
+        )
+    return {finding.subject: finding for finding in findings}
+
+
+def test_a_standby_that_is_set_up_is_no_fault(table: Followed) -> None:
+    found = check(table)
+    assert [each for each in found.values() if each.severity is Severity.ERROR] == []
+    assert {"standby", "hot_standby_feedback"} <= set(found)
+
+
+def test_a_standby_that_gives_no_feedback_or_has_no_slot_is_found_before_its_own_slot_is_lost(table: Followed) -> None:
+    with standby_settings(table, hot_standby_feedback="off"):
+        assert check(table)["hot_standby_feedback"].severity is Severity.ERROR
+    with standby_settings(table, primary_slot_name=""):
+        assert check(table)["primary_slot_name"].severity is Severity.WARNING
+
+
+def test_what_only_the_primary_can_make_is_found_before_capture_begins(table: Followed) -> None:
+    identities = IdentityRules(parse_identities("public.t:FULL"))
+    assert (
+        "cannot be altered" in check(table, identities=identities)["connector.replica.identity.autoset.values"].problem
+    )
+    table.primary.execute("CREATE TABLE other (id int PRIMARY KEY)")
+    table.catch_up()
+    assert check(table, "filtered")["publication p"].severity is Severity.ERROR
+    table.primary.execute("DROP PUBLICATION p")
+    table.catch_up()
+    assert "takes no writes" in check(table, "filtered")["publication p"].problem
+
+
+def test_a_source_is_not_written_to_if_that_is_asked_for_though_the_user_might(followed: Followed) -> None:
+    settings = replace(followed.primary.settings, read_only=True)
+    with closing(connect(settings)) as connection:
+        assert takes_no_writes(connection)
+        with pytest.raises(ReadOnlySourceError):
+            ensure_publication(connection, "p", "all_tables", TableFilter())
+        create_slot(connection, name := f"s_{followed.primary.name}")
+        advance(connection, name, flushed_lsn(connection))
+        assert drop_slot(connection, name)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from walhouse.bronze.append import append
-from walhouse.bronze.progress import Progress, read_progress
+from walhouse.bronze.progress import Progress, reached, read_progress
 from walhouse.bronze.requests.channels import SignalChannels
 from walhouse.bronze.requests.notifications import Event, Notification, notify
 from walhouse.bronze.requests.signals import follow
@@ -26,7 +26,7 @@ from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.decoder import DecoderPlan
 from walhouse.postgres.catalog import read_relations, read_types
 from walhouse.postgres.heartbeat import Heartbeat
-from walhouse.postgres.identity import read_identity, require_same
+from walhouse.postgres.identity import read_identity, require_continued, require_unpromoted
 from walhouse.postgres.key_chunks import keys_condition
 from walhouse.postgres.probe import has_frames
 from walhouse.postgres.publication import (
@@ -38,6 +38,7 @@ from walhouse.postgres.publication import (
 )
 from walhouse.postgres.replica_identity import set_identities
 from walhouse.postgres.slot import advance, find_slot, require_usable
+from walhouse.postgres.standby import is_standby
 from walhouse.postgres.wal import current_xid, flushed_lsn, insert_lsn, oldest_running, wait_flushed
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Capture:
         self._told_at = float("-inf")
         ensure_bronze(spark, layout)
         self._progress = read_progress(spark, layout)
+        self._on_standby = is_standby(conn)
         self._closing = Lsn(0)
         """Where the stream must be before layers may use the chunks that were read."""
 
@@ -111,7 +113,9 @@ class Capture:
         """
         source = read_identity(self._settings.connection)
         if self._progress is not None:
-            require_same(self._progress.source, source)
+            known_to = reached(self._spark, self._layout, self._progress)
+            require_continued(self._settings.connection, self._progress.source, source, known_to)
+            self._progress = replace(self._progress, source=source)
         self._set_identities()
         if self._progress is None:
             self._progress = InitialPass(self._spark, self._layout, self._settings, self._conn).run(source)
@@ -234,6 +238,7 @@ class Capture:
         return self._progress
 
     def _pass(self, progress: Progress, end: Lsn) -> Progress:
+        require_unpromoted(self._conn, was_standby=self._on_standby)
         slot = self._require_slot(progress)
         upcoming = replace(
             progress.next(end, self._publication(progress)), is_open=progress.is_open and end < self._closing

@@ -10,22 +10,17 @@ onto which the change is folded. If an earlier epoch has applied it, the row tel
 That is exact because on one key commits become visible in the order of their LSNs: the row's lock is held until then.
 
 A standby's snapshot (``postgres.standby``) tells an LSN before which it has seen all, and its rows stand at one from
-which on it has seen nothing. Changes between the two *may* be invisible to it, and are taken for invisible. There are
-none of a key, mostly: the row stands where it is exactly so. Else the row has the first so many of them in it already,
-and all of them are folded onto it, some for the second time. Whatever it has in it, the result is the row as the last
-of them left it:
+which on it has seen nothing. Changes between the two may be seen or not. There are none of a key, mostly: the row is
+exact where it stands. A key that has any is left to them, and the row is left out. They say what becomes of it,
+whatever the row had of them: an insert or an update replaces it, a delete or a move to another key ends it, and each
+has its own event. What may be missing then is a long value that an update did not send, if the lake never had it: gold says so,
+and the row is read again, as one that moved behind a primary's chunks. **The row must not be folded under them** as one
+that is older: a value that the last of them gave it may be taken along by the first, where that moves the row away and
+a later one inserts another under its old key; ``tests/changes/world.py`` finds that.
 
-* An insert, or an update with all its values, replaces the row. An update that left out a long value takes the row's,
-  which is the right one, or one that a later change among these had sent: that change follows and sends it again.
-* A delete that was seen finds no row, or one that was inserted since, and that insert follows; one that was not seen
-  removes the row.
-* A move that was seen: the row was read by its new key. A long value that the move left out is taken from the row of
-  the old key, which may never have been read: gold then says that it lacks it, and it is read again, as on a primary.
-* A TRUNCATE that was seen leaves rows that were inserted since, and those inserts follow. It cannot come while the rows
-  are read, as replay takes the lock that excludes a reader's.
-
-No epoch ends between the two LSNs, where the result would be too new: the stream is no further than the first when the
-chunk is read (``bronze.snapshots.chunks``), and layers wait until it has passed the second.
+No epoch ends between the two LSNs: the stream is no further than the first when the chunk is read
+(``bronze.snapshots.chunks``), and layers wait until it has passed the second. A TRUNCATE cannot come while rows are
+read, as replay takes the lock that excludes a reader's; one in between that was seen leaves rows whose inserts follow.
 """
 
 from __future__ import annotations
@@ -65,9 +60,12 @@ def placed(
     )
     older = F.col("late_lsn") < F.col("commit_lsn")
     hit = rows.join(F.broadcast(late), "key").where(older & _may_be_invisible())
-    found = hit.groupBy("commit_lsn", "seq").agg(F.max("early").alias("early"), F.min("late_lsn").alias("first_late"))
+    left_to_changes = F.col("early") | is_of_standby(F.col("visibility"))
+    found = hit.groupBy("commit_lsn", "seq").agg(
+        F.max(left_to_changes).alias("left_out"), F.min("late_lsn").alias("first_late")
+    )
     joined = changes.join(F.broadcast(found), ["commit_lsn", "seq"], "left")
-    kept = joined.where(~F.coalesce("early", F.lit(False)))  # noqa: FBT003  (F.lit's value)
+    kept = joined.where(~F.coalesce("left_out", F.lit(False)))  # noqa: FBT003  (F.lit's value)
     # a snapshot's rows come before all changes of the same commit LSN
     where = {"commit_lsn": F.coalesce("first_late", "commit_lsn"), "superseded": F.col("first_late").isNotNull()}
     return kept.withColumns(where).select(changes.columns)

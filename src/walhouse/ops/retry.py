@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from walhouse.errors import (
     LockTimeoutError,
     NoFreeSlotError,
+    PromotedError,
     RecoveryConflictError,
     SlotInUseError,
     SnapshotLostError,
@@ -46,6 +47,7 @@ POLICY: Final[dict[type[WalhouseError], Retry]] = {
     LockTimeoutError: Retry(delay_seconds=2, times=6),
     SnapshotLostError: Retry(delay_seconds=2, times=3),
     RecoveryConflictError: Retry(delay_seconds=2, times=6),
+    PromotedError: Retry(delay_seconds=1, times=3),
     StandbyIdleError: Retry(delay_seconds=5, times=10),
     StandbyNotStillError: Retry(delay_seconds=5, times=10),
     StandbyNotStreamingError: Retry(delay_seconds=2, times=30),

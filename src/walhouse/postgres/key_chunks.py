@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import psycopg
 from psycopg import sql
@@ -26,6 +26,7 @@ from walhouse.postgres.visibility import SeenBefore, Visibility
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import LiteralString
 
     from walhouse.names import TableName
     from walhouse.pgoutput.relation import RelationDescription
@@ -73,6 +74,9 @@ class ChunkSnapshot:
     visibility: Visibility | SeenBefore
     lsn: Lsn
 
+
+_ATTEMPTS: Final = 20
+"""How many snapshots are taken on a standby until one is exact. Rows of one that is not may have to be read again."""
 
 _FINGERPRINT: Final = """
     SELECT coalesce(md5(string_agg(format('%s %s %s', attname, atttypid, atttypmod), ',' ORDER BY attnum)), '')
@@ -172,30 +176,37 @@ def read_chunk(connection: Connection, chunk: KeyChunk) -> Iterator[tuple[ChunkS
 
 
 def _begin(connection: Connection, table: KeyedTable) -> ChunkSnapshot:
+    """The transaction and its snapshot. On a standby the first that is exact, or else the last of some."""
+    if not is_standby(connection):
+        visibility, lsn = _snapshot(connection, table, "pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text")
+        return ChunkSnapshot(Visibility.parse(visibility), Lsn.parse(lsn).page_aligned())
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            connection.execute("ROLLBACK")
+        before = replay_state(connection)
+        seen = seen_between(before, ReplayState.of_row(*_snapshot(connection, table, REPLAY_STATE)))
+        if seen.is_exact:
+            break
+    return ChunkSnapshot(seen.visibility, seen.upto)
+
+
+def _snapshot(connection: Connection, table: KeyedTable, facts: LiteralString) -> Sequence[Any]:
     """Lock, then look: all in one round trip. The first query takes the transaction's snapshot, and locking is none."""
-    before = replay_state(connection) if is_standby(connection) else None
-    facts = sql.SQL(
-        "pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text" if before is None else REPLAY_STATE
-    )
     statement = sql.SQL(
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; LOCK TABLE {} IN ACCESS SHARE MODE; SELECT ({}), {}"
-    ).format(sql.Identifier(*table.name), _fingerprint(table.relation.oid), facts)
+    ).format(sql.Identifier(*table.name), _fingerprint(table.relation.oid), sql.SQL(facts))
     cursor = connection.execute(statement)
     while cursor.nextset():
         pass
     row = cursor.fetchone()
     assert row is not None, "a query without FROM gives a row"
-    columns, *facts_of_snapshot = row
+    columns, *found = row
     if columns != table.columns:
         connection.execute("ROLLBACK")
         raise TableChangedError(
             f"The columns of {table.name} changed before a part of its snapshot was read.", table=str(table.name)
         )
-    if before is not None:
-        seen = seen_between(before, ReplayState.of_row(*facts_of_snapshot))
-        return ChunkSnapshot(seen.visibility, seen.upto)
-    visibility, lsn = facts_of_snapshot
-    return ChunkSnapshot(Visibility.parse(visibility), Lsn.parse(lsn).page_aligned())
+    return found
 
 
 def _require_expression(connection: Connection, table: KeyedTable, condition: str) -> None:

@@ -13,7 +13,8 @@ the replay LSN moves to the record's end. So of a snapshot that was taken betwee
 * nothing that starts later is seen.
 
 Invariant: of every commit that starts before ``seen_to`` the snapshot has seen the effect, and of none that starts at
-``upto`` or later. Rows stand at ``upto``, and changes of their keys between the two count as ones that may be unseen.
+``upto`` or later. Rows stand at ``upto``; one whose key has a change between the two is left to that change, see
+``changes.placed``.
 """
 
 from __future__ import annotations
