@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["tests.fixtures_server", "tests.fixtures_house"]
+pytest_plugins = ["tests.fixtures_server", "tests.fixtures_house", "tests.fixtures_standby"]
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -55,15 +56,26 @@ def write_configuration(folder: Path, database: Database, layout: LakeLayout, **
 @pytest.fixture
 def make_house(spark: SparkSession, database: Database, lake: LakeLayout, tmp_path: Path) -> Iterator[MakeHouse]:
     """Opens a house, again and again if a test wants a new process's view; closes all of them after the test."""
+    with houses(spark, database, lake, tmp_path) as make:
+        yield make
+
+
+@contextmanager
+def houses(
+    spark: SparkSession, database: Database, lake: LakeLayout, folder: Path, **settings: Any
+) -> Iterator[MakeHouse]:
+    """``make_house`` for any database, with settings that all of its houses have; the configuration in ``folder``."""
     opened: list[Walhouse] = []
 
     from walhouse.api import Walhouse
 
     def make(**overrides: Any) -> Walhouse:
-        house = Walhouse.open(write_configuration(tmp_path, database, lake, **overrides), spark)
+        house = Walhouse.open(write_configuration(folder, database, lake, **{**settings, **overrides}), spark)
         opened.append(house)
         return house
 
-    yield make
-    for house in opened:
-        house.close()
+    try:
+        yield make
+    finally:
+        for house in opened:
+            house.close()

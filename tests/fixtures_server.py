@@ -96,7 +96,7 @@ def database(server: Server) -> Iterator[Database]:
         try:
             yield Database(name, make_conninfo(server.dsn, dbname=name), server.settings(name))
         finally:
-            _drop_slots(admin, name)
+            drop_slots(admin, name)
             admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
@@ -116,7 +116,7 @@ def role(database: Database) -> Iterator[Callable[[str], ConnectionSettings]]:
         database.execute(f"DROP OWNED BY {name} CASCADE", f"DROP ROLE {name}")
 
 
-def _drop_slots(admin: psycopg.Connection[Any], database: str) -> None:
+def drop_slots(admin: psycopg.Connection[Any], database: str) -> None:
     """End whoever reads the database's slots, then drop them; an ended reader needs a moment to let go."""
     deadline = time.monotonic() + 20
     admin.execute(

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.changes.world import UNSENT, Change, Chunk, Commit, Value, World, apply
+from tests.changes.world import UNSENT, Change, Chunk, Commit, StandbyWorld, Value, World, apply
 from tests.silver.bronze_rows import column, relation
 from walhouse.changes.facts import facts_of
 from walhouse.changes.placed import placed
 from walhouse.names import TableName
 from walhouse.pgoutput.row import CHUNK_ID, SNAPSHOT_SEQ
+from walhouse.postgres.visibility import SeenBefore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,12 +45,12 @@ class Epochs:
         return bisect_left(self.ends, chunk.lsn)
 
 
-def a_case(seed: int) -> tuple[World, Epochs]:
+def a_case(seed: int, kind: type[World] = World) -> tuple[World, Epochs]:
     chance = Random(seed)
-    world = World(chance, tuple("abcd"[: chance.randint(1, 4)]))
+    world = kind(chance, tuple("abcd"[: chance.randint(1, 4)]))
     world.run(chance.randint(5, 40))
     cuts = sorted({chance.randint(100, world.lsn) for _ in range(chance.randint(0, 3))})
-    return world, Epochs([*cuts, world.lsn + 1])
+    return world, Epochs([*(cut for cut in cuts if not world.is_doubtful(cut)), world.lsn + 1])
 
 
 def place(key: str, chunk: Chunk, wal: list[Commit], epochs: Epochs) -> Placed:
@@ -57,12 +58,12 @@ def place(key: str, chunk: Chunk, wal: list[Commit], epochs: Epochs) -> Placed:
     late = [
         commit.lsn
         for commit in wal
-        if commit.lsn < chunk.lsn and not chunk.visibility.sees(commit.xid)
+        if commit.lsn < chunk.lsn and chunk.may_miss(commit)
         if any(key in {change.old, change.key} for change in commit.changes)
     ]
     if not late:
         return Placed(chunk.lsn, superseded=False)
-    if epochs.of_commit(min(late)) < epochs.of_chunk(chunk):
+    if isinstance(chunk.visibility, SeenBefore) or epochs.of_commit(min(late)) < epochs.of_chunk(chunk):
         return Placed(None, superseded=False)
     return Placed(min(late), superseded=True)
 
@@ -88,11 +89,15 @@ def folded(world: World, epochs: Epochs) -> Iterator[tuple[int, dict[str, Value]
         yield end, dict(rows)
 
 
-def test_stream_and_chunks_fold_to_the_table_at_the_end_of_every_epoch() -> None:
+WORLDS = pytest.mark.parametrize("kind", [World, StandbyWorld])
+
+
+@WORLDS
+def test_stream_and_chunks_fold_to_the_table_at_the_end_of_every_epoch(kind: type[World]) -> None:
     """Of every key that was read by then; a value that nobody sent may be missing, never wrong."""
     lost = 0
     for seed in range(CASES):
-        world, epochs = a_case(seed)
+        world, epochs = a_case(seed, kind)
         read: set[str] = set()
         for number, (end, rows) in enumerate(folded(world, epochs)):
             read |= {key for chunk in world.chunks if epochs.of_chunk(chunk) == number for key in chunk.keys}
@@ -103,12 +108,14 @@ def test_stream_and_chunks_fold_to_the_table_at_the_end_of_every_epoch() -> None
                     lost += 1
                     real = Value(real.short, UNSENT)
                 assert mine == real, f"seed {seed}, key {key}, at {end}"
-    assert lost < CASES // 20
+    # a standby's doubt is much larger here than on a server, where it is a few bytes of WAL
+    assert lost < CASES // (20 if kind is World else 4)
 
 
-def test_no_row_that_gives_an_event_is_older_than_a_change_before_it() -> None:
+@WORLDS
+def test_no_row_that_gives_an_event_is_older_or_newer_than_the_changes_before_it(kind: type[World]) -> None:
     for seed in range(CASES // 5):
-        world, epochs = a_case(seed)
+        world, epochs = a_case(seed, kind)
         for chunk in world.chunks:
             truth = world.at(chunk.lsn)
             for key, value in chunk.rows.items():
@@ -154,7 +161,7 @@ def frames(spark: SparkSession, cases: dict[int, tuple[World, Epochs]]) -> tuple
 
 @pytest.mark.spark
 def test_spark_places_rows_where_the_rule_does(spark: SparkSession) -> None:
-    cases = {seed: a_case(seed) for seed in range(1000)}
+    cases = {seed: a_case(seed, World if seed % 4 else StandbyWorld) for seed in range(1000)}
     changes, earlier = frames(spark, cases)
     chunks = facts_of(changes).chunks
     assert chunks is not None

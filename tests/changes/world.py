@@ -9,10 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from walhouse.postgres.visibility import Visibility
+from walhouse.lsn import Lsn
+from walhouse.postgres.visibility import SeenBefore, Visibility
 
 if TYPE_CHECKING:
     from random import Random
+
+FIRST_LSN = 100
 
 UNSENT = -1
 """A long value that an update did not change and did not send."""
@@ -47,10 +50,16 @@ class Commit(NamedTuple):
 class Chunk:
     """Rows of some keys as one snapshot saw them; ``lsn`` is read some time after it was taken."""
 
-    visibility: Visibility
+    visibility: Visibility | SeenBefore
     rows: dict[str, Value]
     keys: frozenset[str]
     lsn: int = -1
+
+    def may_miss(self, commit: Commit) -> bool:
+        """Whether the snapshot may not have seen a commit."""
+        if isinstance(self.visibility, SeenBefore):
+            return commit.lsn >= self.visibility.lsn
+        return not self.visibility.sees(commit.xid)
 
 
 @dataclass(slots=True)
@@ -70,7 +79,7 @@ class World:
     wal: list[Commit] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
     first: dict[str, Value] = field(default_factory=dict)
-    lsn: int = 100
+    lsn: int = FIRST_LSN
     _next_xid: int = 10
     _next_value: int = 0
     _running: list[_Transaction] = field(default_factory=list)
@@ -98,6 +107,12 @@ class World:
                 for change in commit.changes:
                     apply(rows, change)
         return rows
+
+    def is_doubtful(self, lsn: int) -> bool:
+        """Whether some chunk's snapshot may have seen a commit from there on and stands further: no epoch ends here."""
+        return any(
+            isinstance(each.visibility, SeenBefore) and each.visibility.lsn < lsn < each.lsn for each in self.chunks
+        )
 
     def _value(self) -> Value:
         self._next_value += 1
@@ -158,6 +173,24 @@ class World:
             chunk = self._reading.pop(0)
             chunk.lsn = self.lsn
             self.chunks.append(chunk)
+
+
+class StandbyWorld(World):
+    """The same on a standby: commits become visible in the order of the WAL, and no snapshot tells what it has seen.
+
+    What is known is a position that was replayed before it was taken, and one that nothing that it has seen is beyond.
+    """
+
+    def _show(self) -> None:
+        if self._written:
+            for change in self._written.pop(0).changes:
+                apply(self.visible, change)
+
+    def _read(self, keys: frozenset[str] | None = None) -> None:
+        super()._read(keys)
+        replayed = len(self.wal) - len(self._written)
+        ends = [FIRST_LSN, *(commit.lsn + 1 for commit in self.wal[:replayed])]
+        self._reading[-1].visibility = SeenBefore(Lsn(self.chance.choice(ends[-3:])))
 
 
 def apply(rows: dict[str, Value], change: Change) -> None:

@@ -23,6 +23,7 @@ from walhouse.postgres.key_chunks import (
     largest_key,
     read_chunk,
 )
+from walhouse.postgres.visibility import Visibility
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,6 +160,8 @@ def test_each_chunk_has_a_snapshot_of_its_own_and_an_lsn_after_all_that_it_has_s
         " SELECT pg_current_xact_id()::text::int8, pg_current_wal_insert_lsn()::text"
     )
     [(after, blocks)] = read_chunk(connection, other)
+    assert isinstance(before.visibility, Visibility)
+    assert isinstance(after.visibility, Visibility)
     assert not before.visibility.sees(xid)
     assert after.visibility.sees(xid)
     assert before.lsn <= after.lsn

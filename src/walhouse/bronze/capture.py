@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from walhouse.bronze.append import append
 from walhouse.bronze.beginning import Beginning
-from walhouse.bronze.progress import Progress, read_progress
+from walhouse.bronze.progress import Progress, reached, read_progress
 from walhouse.bronze.requests.channels import SignalChannels
 from walhouse.bronze.requests.notifications import Event, Notification
 from walhouse.bronze.requests.signals import follow
@@ -28,7 +28,7 @@ from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.decoder import DecoderPlan
 from walhouse.postgres.catalog import read_relations, read_types
 from walhouse.postgres.heartbeat import Heartbeat
-from walhouse.postgres.identity import read_identity, require_same
+from walhouse.postgres.identity import read_identity, require_continued, require_unpromoted
 from walhouse.postgres.key_chunks import keys_condition
 from walhouse.postgres.probe import has_frames
 from walhouse.postgres.publication import (
@@ -40,6 +40,7 @@ from walhouse.postgres.publication import (
 )
 from walhouse.postgres.replica_identity import set_identities
 from walhouse.postgres.slot import advance, drop_slot
+from walhouse.postgres.standby import is_standby
 from walhouse.postgres.wal import current_xid, flushed_lsn, insert_lsn, oldest_running, wait_flushed
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class Capture:
         self._streams = settings.snapshots.mode.streams()
         ensure_bronze(spark, layout)
         self._progress = read_progress(spark, layout)
+        self._on_standby = is_standby(conn)
         self._closing = Lsn(0)
         """Where the stream must be before layers may use the snapshots that were read."""
 
@@ -115,7 +117,9 @@ class Capture:
         """
         source = read_identity(self._settings.connection)
         if self._progress is not None:
-            require_same(self._progress.source, source)
+            known_to = reached(self._spark, self._layout, self._progress)
+            require_continued(self._settings.connection, self._progress.source, source, known_to)
+            self._progress = replace(self._progress, source=source)
             self._tell(at_once=True)  # before another pass takes it over: it may have been told, and not twice
         self._set_identities()
         if self._progress is None:
@@ -316,6 +320,7 @@ class Capture:
         return self._progress
 
     def _pass(self, progress: Progress, end: Lsn) -> Progress:
+        require_unpromoted(self._conn, was_standby=self._on_standby)
         slot = self._beginning.require_slot(progress)
         upcoming = progress.next(end, self._publication(progress))
         if end >= self._closing and not progress.is_reading:

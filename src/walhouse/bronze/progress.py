@@ -160,6 +160,16 @@ def read_whole_position(spark: SparkSession, layout: LakeLayout) -> Position | N
     return None if progress is None else Position(progress.pass_number, progress.captured_to)
 
 
+def reached(spark: SparkSession, layout: LakeLayout, progress: Progress) -> Lsn:
+    """The LSN before which all of bronze was written: the stream's, or further if chunks are ahead of it."""
+    if not progress.is_open:
+        return progress.captured_to
+    whole = read_whole_position(spark, layout)
+    ahead = spark.table(str(layout.bronze)).where(F.col("pass") > (0 if whole is None else whole.pass_number))
+    last = ahead.agg(F.max("commit_lsn")).first()
+    return progress.captured_to if last is None or last[0] is None else max(progress.captured_to, Lsn(last[0]))
+
+
 def read_progress(spark: SparkSession, layout: LakeLayout) -> Progress | None:
     """The last progress row, or None if nothing was ever captured."""
     position = read_position(spark, layout)

@@ -26,14 +26,18 @@ Place = tuple[int, int]
 class ChunkFacts:
     """What the rows of chunks with a snapshot of their own contain."""
 
-    xmin: int
-    """All of these snapshots have seen every commit of a transaction before this one."""
+    xmin: int | None
+    """All snapshots that tell it have seen every commit of a transaction before this one; None if none does."""
     last_lsn: int
     """The latest position of such a row."""
+    seen_to: int | None = None
+    """All others, a standby's, have seen every commit that starts before this LSN; None if there are none."""
 
     def __or__(self, other: ChunkFacts) -> ChunkFacts:
         """What both together contain."""
-        return ChunkFacts(min(self.xmin, other.xmin), max(self.last_lsn, other.last_lsn))
+        return ChunkFacts(
+            _least(self.xmin, other.xmin), max(self.last_lsn, other.last_lsn), _least(self.seen_to, other.seen_to)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,10 @@ class Facts:
         )
 
 
+def _least(*values: int | None) -> int | None:
+    return min((value for value in values if value is not None), default=None)
+
+
 def _around(*spans: tuple[int, int] | None) -> tuple[int, int] | None:
     known = [span for span in spans if span is not None]
     return (min(first for first, _ in known), max(last for _, last in known)) if known else None
@@ -102,6 +110,15 @@ def is_of_chunk() -> Column:
     return F.coalesce(F.startswith("snapshot.id", F.lit(CHUNK_ID)), F.lit(False))  # noqa: FBT003  (F.lit's value)
 
 
+def is_of_standby(visibility: Column) -> Column:
+    """True if it is that of a snapshot on a standby, ``lsn:…``: all commits before that LSN are seen, others may be."""
+    return F.startswith(visibility, F.lit("lsn:"))
+
+
+def _part(visibility: Column, number: int) -> Column:
+    return F.split(visibility, ":")[number].cast("bigint")
+
+
 _EMPTIES: Final = (Op.TRUNCATE.value, Op.BASE.value)
 """What makes all before it without effect."""
 
@@ -113,7 +130,7 @@ def fact_columns() -> list[Column]:
     removal = F.col("op").isin(*_REMOVAL)
     some_left_out = F.size("unchanged") > 0
     read = F.when((F.col("op") == Op.READ.value) & ~is_of_chunk(), F.col("seq"))
-    xmin = F.split("snapshot.visibility", ":")[0].cast("bigint")
+    visibility = F.col("snapshot.visibility")
     return [
         F.count(F.lit(1)).alias("rows"),
         F.min("commit_lsn").alias("first_lsn"),
@@ -124,7 +141,8 @@ def fact_columns() -> list[Column]:
         F.flatten(F.collect_set(F.when(some_left_out & has_full_before(), F.col("unchanged")))).alias("in_old_row"),
         F.count(F.when(removal, 1)).alias("removals"),
         F.count(F.when(removal & ~has_full_before(), 1)).alias("incomplete"),
-        F.min(F.when(is_of_chunk(), xmin)).alias("chunk_xmin"),
+        F.min(F.when(is_of_chunk() & ~is_of_standby(visibility), _part(visibility, 0))).alias("chunk_xmin"),
+        F.min(F.when(is_of_chunk() & is_of_standby(visibility), _part(visibility, 1))).alias("chunk_seen_to"),
         F.max(F.when(is_of_chunk(), F.col("commit_lsn"))).alias("chunk_lsn"),
         F.min(F.when(F.col("op") == Op.BASE.value, F.col("seq"))).alias("base_seq"),
         F.min(read).alias("first_read"),
@@ -144,10 +162,16 @@ def read_facts(row: Row | Mapping[str, Any]) -> Facts:
         in_old_row=frozenset(row["in_old_row"]),
         removals=int(row["removals"]),
         incomplete_removals=int(row["incomplete"]),
-        chunks=None if row["chunk_xmin"] is None else ChunkFacts(int(row["chunk_xmin"]), int(row["chunk_lsn"])),
+        chunks=None
+        if row["chunk_lsn"] is None
+        else ChunkFacts(_int(row["chunk_xmin"]), int(row["chunk_lsn"]), _int(row["chunk_seen_to"])),
         base_seq=None if row["base_seq"] is None else int(row["base_seq"]),
         snapshot_seqs=None if row["first_read"] is None else (int(row["first_read"]), int(row["last_read"])),
     )
+
+
+def _int(value: Any) -> int | None:
+    return None if value is None else int(value)
 
 
 def facts_of(changes: DataFrame) -> Facts:

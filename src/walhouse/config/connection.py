@@ -28,6 +28,8 @@ class ConnectionSettings:
     sslpassword: Secret | None = None
     sslrootcert: str | None = None
     application_name: str = "walhouse"
+    read_only: bool = False
+    """Whether the server is to refuse whatever would write (``read.only``)."""
     initial_statements: tuple[str, ...] = field(default=(), repr=False)
     """SQL to run after each connect, in order (``database.initial.statements``); may hold what nobody is to see."""
 

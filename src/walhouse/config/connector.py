@@ -171,6 +171,7 @@ class Connector(BaseModel):
     ] = "dbz_publication"
     publication_autocreate_mode: AutocreateMode = AutocreateMode.ALL_TABLES
     publish_via_partition_root: bool = False
+    read_only: bool = False
     replica_identity_autoset_values: Annotated[tuple[IdentityEntry, ...], BeforeValidator(_identities)] = ()
     snapshot_mode: Annotated[SnapshotMode, BeforeValidator(_snapshot_mode)] = SnapshotMode.INITIAL
     snapshot_mode_custom_name: Text | None = None
@@ -288,6 +289,13 @@ class Connector(BaseModel):
             raise ValueError(f"contradicts {debezium_name(include)}: give one of the two")
         return value
 
+    @field_validator("heartbeat_action_query", "replica_identity_autoset_values")
+    @classmethod
+    def _no_write_if_read_only(cls, value: object, info: ValidationInfo) -> object:
+        if value and info.data.get("read_only"):
+            raise ValueError("contradicts read.only, which says that nothing is written to the source")
+        return value
+
     @field_validator("signal_enabled_channels")
     @classmethod
     def _known_channels(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -375,5 +383,6 @@ class Connector(BaseModel):
             sslkey=file(self.database_sslkey),
             sslpassword=resolve_secret(self.database_sslpassword, base),
             sslrootcert=file(self.database_sslrootcert),
+            read_only=self.read_only,
             initial_statements=self.initial_statements,
         )

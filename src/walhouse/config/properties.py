@@ -91,7 +91,7 @@ TABLE: Final[tuple[Property, ...]] = (
     Property("lsn.flush.timeout.action", "enum", "fail", DEFAULT, "a slot that cannot be advanced is an error"),
     Property("flush.lsn.source", "bool", "true", DEFAULT, "the slot follows bronze and nothing else may move it"),
     Property("xmin.fetch.interval.ms", "int", "0", USED, "above 0: events tell the slot's catalog_xmin, read once for each pass"),
-    Property("read.only", "bool", "false", DEFAULT, _LATER),
+    Property("read.only", "bool", "false", USED, "true: every session is a read-only one, so that the server itself refuses what would write to the source: making a publication, replica identities, signal tables. Incremental snapshots write nothing in any case"),
     Property("internal.create.slot.command.timeout", "int", "90", WARNED, "creating a slot waits for running transactions; lock_timeout ends it"),
     Property("internal.slot.seek.to.known.offset.on.start", "bool", "false", WARNED, "bronze is the offset"),
     Property("internal.offset.activity.monitor.interval.ms", "int", None, WARNED, _JVM),

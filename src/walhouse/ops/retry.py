@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from walhouse.errors import (
     LockTimeoutError,
     NoFreeSlotError,
+    PromotedError,
+    RecoveryConflictError,
     SlotInUseError,
     SnapshotLostError,
     SourceUnreachableError,
+    StandbyIdleError,
+    StandbyNotStillError,
+    StandbyNotStreamingError,
     TableChangedError,
     WalhouseError,
     WalNotFlushedError,
@@ -41,11 +46,16 @@ POLICY: Final[dict[type[WalhouseError], Retry]] = {
     WalNotFlushedError: Retry(delay_seconds=1, times=10),
     LockTimeoutError: Retry(delay_seconds=2, times=6),
     SnapshotLostError: Retry(delay_seconds=2, times=3),
+    RecoveryConflictError: Retry(delay_seconds=2, times=6),
+    PromotedError: Retry(delay_seconds=1, times=3),
+    StandbyIdleError: Retry(delay_seconds=5, times=10),
+    StandbyNotStillError: Retry(delay_seconds=5, times=10),
+    StandbyNotStreamingError: Retry(delay_seconds=2, times=30),
     TableChangedError: Retry(delay_seconds=2, times=6),
 }
 """Used by continuous runs: whoever runs a single command sees the error at once, but for ``CONTENTION``."""
 
-CONTENTION: Final = (LockTimeoutError, SnapshotLostError)
+CONTENTION: Final = (LockTimeoutError, SnapshotLostError, RecoveryConflictError)
 """What others did on the source at that very moment. A TRUNCATE that came while tables were read, for instance, waits
 for the readers that are there, and those that come wait for it: only if the first let go can all go on."""
 

@@ -25,6 +25,7 @@ from walhouse.postgres.identity_health import planned_identities, with_planned
 from walhouse.postgres.publication import OPERATIONS, PublicationMode, captured_tables, find_publication
 from walhouse.postgres.rule_health import NO_NOTES, ColumnHandling, rule_problems
 from walhouse.postgres.slot import find_slot, require_usable, retained_bytes
+from walhouse.postgres.standby_health import standby_problems, takes_no_writes
 from walhouse.postgres.table_health import table_problems
 
 if TYPE_CHECKING:
@@ -94,13 +95,7 @@ def _server(connection: Connection) -> Iterator[Finding]:
     else:
         yield error("wal_level", f"wal_level is {level}.", "Set wal_level = logical and restart the server.")
     yield from _encoding(connection)
-    (standby,) = one_row(connection, "SELECT pg_is_in_recovery()")
-    if standby:
-        yield error(
-            "standby",
-            "The server is a standby; snapshots cannot be placed exactly there.",
-            "Give the address of the primary.",
-        )
+    yield from standby_problems(connection)
     (keep,) = one_row(connection, "SELECT current_setting('max_slot_wal_keep_size')")
     if keep == "-1":
         yield warning(
@@ -190,7 +185,7 @@ def _publication(
             yield from _may_create(connection, subject, mode)
     else:
         lacking = [str(table) for table in tables if table not in state.published]
-        if lacking and (mode != PublicationMode.FILTERED or state.all_tables):
+        if lacking and (mode != PublicationMode.FILTERED or state.all_tables or takes_no_writes(connection)):
             yield error(subject, f"It lacks {', '.join(lacking)}.", f"ALTER PUBLICATION {name} ADD TABLE …")
         elif lacking:
             yield ok(subject, f"will get {', '.join(lacking)}")
@@ -209,7 +204,13 @@ def _may_create(connection: Connection, subject: str, mode: str) -> Iterator[Fin
         connection,
         "SELECT current_setting('is_superuser')::bool, has_database_privilege(current_database(), 'CREATE')",
     )
-    if mode == PublicationMode.ALL_TABLES and not superuser:
+    if takes_no_writes(connection):
+        yield error(
+            subject,
+            "It does not exist, and the source takes no writes, for it is a standby or read.only is set.",
+            "Make it on the primary, and set publication.autocreate.mode to disabled.",
+        )
+    elif mode == PublicationMode.ALL_TABLES and not superuser:
         yield error(subject, "Only a superuser can make it FOR ALL TABLES.", "Make it as a superuser.")
     elif not create:
         yield error(

@@ -79,7 +79,7 @@ def connect(
             unless_ready.callback(connection.close)
             for statement in settings.initial_statements:
                 connection.execute(statement.encode())
-            connection.execute(_session(connection, lock_timeout_seconds, read_only=read_only))
+            connection.execute(_session(connection, lock_timeout_seconds, read_only=read_only or settings.read_only))
             unless_ready.pop_all()
         connection.autocommit = autocommit
     return connection

@@ -18,6 +18,8 @@ from walhouse.errors import (
     NoFreeSlotError,
     PrivilegeError,
     PublicationMissingError,
+    ReadOnlySourceError,
+    RecoveryConflictError,
     SlotInUseError,
     SlotMissingError,
     SourceError,
@@ -82,6 +84,22 @@ def _object_in_use(words: str, subject: Subject) -> SourceError | None:
         todo="End the other reader, or give this connector a slot.name of its own.",
         slot=subject.slot,
         pid=reader and int(reader[1]),
+    )
+
+
+def _read_only(words: str, subject: Subject) -> SourceError:
+    return ReadOnlySourceError(
+        f"The source takes no writes, for it is a standby or read.only is set: {words}.",
+        publication=subject.publication,
+        table=subject.table,
+    )
+
+
+def _recovery_conflict(words: str, subject: Subject) -> SourceError:
+    """Also what others than standbys call a serialization failure, which nothing that walhouse does can have."""
+    del words  # may quote values by its class, though these do not
+    return RecoveryConflictError(
+        "The standby ended a statement, for it kept its replay from going on.", table=subject.table
     )
 
 
@@ -199,6 +217,8 @@ def _unreachable(words: str, subject: Subject) -> SourceError:
 _Explain = Callable[[str, Subject], SourceError | None]
 
 _BY_STATE: Final[Mapping[str, _Explain]] = {
+    "25006": _read_only,
+    "40001": _recovery_conflict,
     "42501": _privilege,
     "42704": _undefined_object,
     "53300": _too_many,

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 _LOGGER: Final = logging.getLogger(__name__)
 
-_FATAL: Final = frozenset({"57P01", "42P01", "57P03"})
-"""SQLSTATEs that end capture, as they end Debezium's: the server goes down or comes up, or the table is not there."""
+_FATAL: Final = frozenset({"57P01", "42P01", "57P03", "25006"})
+"""SQLSTATEs that end capture, as they end Debezium's: the server goes down or comes up, or the table is not there.
+
+Walhouse's own is the last one: the server takes no writes, so that no beat will ever succeed."""
 
 
 class Heartbeat:
@@ -40,7 +42,9 @@ class Heartbeat:
 
 
 def beat(connection: Connection, query: str) -> None:
-    """Run it. Raises SourceError if the server goes away or the table does not exist; else a failure is a warning."""
+    """Run it. Raises SourceError if the server goes away or takes no writes, or if the table does not exist.
+
+    Any other failure is a warning."""
     with source_errors():
         try:
             with connection.transaction():

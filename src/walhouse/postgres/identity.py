@@ -1,7 +1,9 @@
 """Which server this is.
 
-Invariant: capture goes on only against the cluster, timeline and database that bronze was filled from. The timeline is
+Invariant: capture goes on only against the cluster and database that bronze was filled from, and on its timeline, or on
+a later one that left that timeline no earlier than where bronze is: up to there both have the same WAL. The timeline is
 asked of the replication protocol, since after a promotion the control file shows the old one for seconds.
+Source: PostgreSQL documentation, "Streaming Replication Protocol", IDENTIFY_SYSTEM and TIMELINE_HISTORY.
 """
 
 from __future__ import annotations
@@ -9,11 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walhouse.errors import SourceChangedError
-from walhouse.postgres.connection import connect, one_row
+from walhouse.errors import PromotedError, SourceChangedError
+from walhouse.lsn import Lsn
+from walhouse.postgres.connection import connect, one_row, source_errors
+from walhouse.postgres.standby import is_standby
 
 if TYPE_CHECKING:
     from walhouse.config.connection import ConnectionSettings
+    from walhouse.postgres.connection import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +50,40 @@ def require_same(expected: SourceIdentity, found: SourceIdentity) -> None:
             expected=str(expected),
             found=str(found),
         )
+
+
+def require_continued(
+    settings: ConnectionSettings, expected: SourceIdentity, found: SourceIdentity, reached: Lsn
+) -> None:
+    """Raises SourceChangedError if the source may lack, or have otherwise, what bronze has up to ``reached``."""
+    if expected == found:
+        return
+    if (found.system_identifier, found.database) == (expected.system_identifier, expected.database):
+        left = _left_at(settings, found.timeline, expected.timeline)
+        if left is not None and reached <= left:
+            return
+    require_same(expected, found)
+
+
+def require_unpromoted(connection: Connection, *, was_standby: bool) -> None:
+    """Raises PromotedError if the server was a standby when capture began, and is none any more.
+
+    Positions up to where it was promoted are those of the timeline that bronze knows, and no others may be captured as
+    if they were. What was asked of this connection before was answered by a standby if this one passes.
+    """
+    if was_standby and not is_standby(connection):
+        raise PromotedError("The standby was promoted while capture used it.")
+
+
+def _left_at(settings: ConnectionSettings, timeline: int, earlier: int) -> Lsn | None:
+    """Where a timeline, or one before it, went off from an earlier one; None if that is none of its past."""
+    if timeline <= earlier:
+        return None
+    with connect(settings, replication=True) as connection, source_errors(settings):
+        row = connection.execute(f"TIMELINE_HISTORY {int(timeline)}".encode()).fetchone()
+    lines = [] if row is None else (row[1].decode() if isinstance(row[1], bytes) else str(row[1])).splitlines()
+    for line in lines:
+        fields = line.split("\t")
+        if fields[0].strip() == str(earlier):
+            return Lsn.parse(fields[1].strip())
+    return None

@@ -12,6 +12,7 @@ from walhouse.config.replica_identity import AUTOSET, Identity
 from walhouse.errors import ConfigurationError
 from walhouse.postgres.finding import Finding, error, ok, warning
 from walhouse.postgres.replica_identity import IdentityChange, identity_changes, no_index
+from walhouse.postgres.standby_health import takes_no_writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +38,9 @@ def planned_identities(
         changes = identity_changes(connection, tables, rules)
     except ConfigurationError as contradiction:
         return {}, [*findings, error(_SUBJECT, contradiction.problem, contradiction.todo_text)]
+    if changes and takes_no_writes(connection):
+        todo = "Let its owner alter it on the primary, and take the entry out."
+        return {}, [*findings, *(error(_SUBJECT, f"{each.member} cannot be altered here.", todo) for each in changes)]
     planned = {change.member: change.wanted for change in changes if change.owned and not change.has_no_index}
     return planned, [*findings, *map(_finding, changes)]
 

@@ -4,12 +4,13 @@ Invariant: a chunk's rows are exactly what its snapshot sees of its range of key
 The table's lock is taken before the snapshot, so nothing that changes rows without an event falls between; the LSN is
 read after the snapshot, so every commit that the snapshot sees starts before it; and rows are given out as complete
 only when the server has flushed its WAL up to there, since a commit can be visible, then lost in the server's crash.
+A standby tells otherwise what a snapshot has seen, see ``postgres.standby``; what it has replayed is flushed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import psycopg
 from psycopg import sql
@@ -20,10 +21,12 @@ from walhouse.postgres.connection import source_errors
 from walhouse.postgres.copy_out import copied_blocks
 from walhouse.postgres.expression import leaves_its_parentheses
 from walhouse.postgres.publication import row_filter
-from walhouse.postgres.visibility import Visibility
+from walhouse.postgres.standby import REPLAY_STATE, ReplayState, is_standby, replay_state, seen_between
+from walhouse.postgres.visibility import SeenBefore, Visibility
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import LiteralString
 
     from walhouse.names import TableName
     from walhouse.pgoutput.relation import RelationDescription
@@ -66,11 +69,14 @@ class KeyChunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkSnapshot:
-    """What a chunk was read in: the transactions that it has seen, and the insert LSN right after it was taken."""
+    """What a chunk was read in: what it has seen, and an LSN from which on it has seen no commit."""
 
-    visibility: Visibility
+    visibility: Visibility | SeenBefore
     lsn: Lsn
 
+
+_ATTEMPTS: Final = 20
+"""How many snapshots are taken on a standby until one is exact. Rows of one that is not may have to be read again."""
 
 _FINGERPRINT: Final = """
     SELECT coalesce(md5(string_agg(format('%s %s %s', attname, atttypid, atttypmod), ',' ORDER BY attnum)), '')
@@ -164,23 +170,37 @@ def read_chunk(connection: Connection, chunk: KeyChunk) -> Iterator[tuple[ChunkS
 
 
 def _begin(connection: Connection, table: KeyedTable) -> ChunkSnapshot:
+    """The transaction and its snapshot. On a standby the first that is exact, or else the last of some."""
+    if not is_standby(connection):
+        visibility, lsn = _snapshot(connection, table, "pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text")
+        return ChunkSnapshot(Visibility.parse(visibility), Lsn.parse(lsn).page_aligned())
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            connection.execute("ROLLBACK")
+        before = replay_state(connection)
+        seen = seen_between(before, ReplayState.of_row(*_snapshot(connection, table, REPLAY_STATE)))
+        if seen.is_exact:
+            break
+    return ChunkSnapshot(seen.visibility, seen.upto)
+
+
+def _snapshot(connection: Connection, table: KeyedTable, facts: LiteralString) -> Sequence[Any]:
     """Lock, then look: all in one round trip. The first query takes the transaction's snapshot, and locking is none."""
     statement = sql.SQL(
-        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; LOCK TABLE {} IN ACCESS SHARE MODE;"
-        " SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text, ({})"
-    ).format(sql.Identifier(*table.name), _fingerprint(table.relation.oid))
+        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; LOCK TABLE {} IN ACCESS SHARE MODE; SELECT ({}), {}"
+    ).format(sql.Identifier(*table.name), _fingerprint(table.relation.oid), sql.SQL(facts))
     cursor = connection.execute(statement)
     while cursor.nextset():
         pass
     row = cursor.fetchone()
     assert row is not None, "a query without FROM gives a row"
-    seen, lsn, columns = row
+    columns, *found = row
     if columns != table.columns:
         connection.execute("ROLLBACK")
         raise TableChangedError(
             f"The columns of {table.name} changed before a part of its snapshot was read.", table=str(table.name)
         )
-    return ChunkSnapshot(Visibility.parse(seen), Lsn.parse(lsn).page_aligned())
+    return found
 
 
 def _require_expression(connection: Connection, table: KeyedTable, condition: str) -> None:

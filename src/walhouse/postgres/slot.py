@@ -27,6 +27,7 @@ from walhouse.errors import (
 from walhouse.lsn import Lsn
 from walhouse.postgres.connection import LOCK_TIMEOUT_SECONDS, connect, source_errors
 from walhouse.postgres.failure import slot_missing
+from walhouse.postgres.standby import starting_point_deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,12 +137,13 @@ def created_slot(
     """Create the slot; its exported snapshot lasts until the context ends, the slot (unless temporary) stays.
 
     The server first waits for all transactions that run, for each no longer than the timeout; nothing but a lock
-    timeout ends this. Raises LockTimeoutError (no slot is left), NoFreeSlotError, SlotError if it exists.
+    timeout ends this. A standby waits to be told by its primary which transactions run, without end; it is ended here.
+    Raises LockTimeoutError or StandbyIdleError (no slot is left), NoFreeSlotError, SlotError if it exists.
     """
     with connect(settings, replication=True, lock_timeout_seconds=lock_timeout_seconds) as connection:
         lifetime = sql.SQL("TEMPORARY " if temporary else "")
         command = sql.SQL("CREATE_REPLICATION_SLOT {} {}LOGICAL pgoutput EXPORT_SNAPSHOT")
-        with _creation_errors(connection, name, settings):
+        with _creation_errors(connection, name, settings), starting_point_deadline(connection, name):
             row = connection.execute(command.format(sql.Identifier(name), lifetime)).fetchone()
         if row is None:
             raise SlotError(f"The server did not say where the new slot {name} begins.", slot=name)
@@ -151,7 +153,7 @@ def created_slot(
 def create_slot(connection: Connection, name: str) -> Lsn:
     """Create the slot without a snapshot; the LSN from which its changes are sent. Raises as ``created_slot``."""
     query = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')"
-    with _creation_errors(connection, name):
+    with _creation_errors(connection, name), starting_point_deadline(connection, name):
         row = connection.execute(query, [name]).fetchone()
     if row is None:
         raise SlotError(f"The server did not say where the new slot {name} begins.", slot=name)

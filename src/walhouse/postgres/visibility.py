@@ -1,6 +1,7 @@
-"""Which transactions a snapshot has seen.
+"""Which transactions a snapshot has seen, as it is kept beside the rows that were read in it.
 
-Invariant: ``sees`` is PostgreSQL's own rule for ``pg_snapshot`` (``pg_visible_in_snapshot``), over 64-bit xids.
+Invariant: ``Visibility.sees`` is PostgreSQL's own rule for ``pg_snapshot`` (``pg_visible_in_snapshot``), over 64-bit
+xids.
 Source: PostgreSQL documentation, "Transaction ID and Snapshot Information Functions".
 """
 
@@ -8,7 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from walhouse.lsn import Lsn
 
 _TEXT: Final = re.compile(r"([0-9]+):([0-9]+):((?:[0-9]+(?:,[0-9]+)*)?)")
 
@@ -35,3 +39,16 @@ class Visibility:
     def sees(self, xid: int) -> bool:
         """Whether the snapshot has seen the committed transaction ``xid`` (64 bits)."""
         return xid < self.xmin or (xid < self.xmax and xid not in self.xip)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenBefore:
+    """The snapshot of a standby: it has seen every commit that starts before ``lsn``, and later ones nobody knows.
+
+    Rows of it stand somewhere from there on, so between the two are the changes that it may not have seen.
+    """
+
+    lsn: Lsn
+
+    def __str__(self) -> str:
+        return f"lsn:{int(self.lsn)}"

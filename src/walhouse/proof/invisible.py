@@ -20,6 +20,7 @@ from walhouse.gold.bag import fold_bag
 from walhouse.gold.fold import fold
 from walhouse.gold.survey import survey
 from walhouse.pgoutput.row import Op
+from walhouse.postgres.visibility import SeenBefore
 from walhouse.proof.compare import key_texts
 from walhouse.proof.text import change_text
 
@@ -38,8 +39,11 @@ if TYPE_CHECKING:
 _SNAPSHOT: Final = "struct<id:string,chunk:bigint,visibility:string>"
 
 
-def invisible_changes(changes: DataFrame, visibility: Visibility, h: Lsn) -> DataFrame:
+def invisible_changes(changes: DataFrame, visibility: Visibility | SeenBefore, h: Lsn) -> DataFrame:
     """The changes with a commit LSN before ``h`` whose transaction the snapshot has not seen; no snapshot rows."""
+    if isinstance(visibility, SeenBefore):
+        assert visibility.lsn >= h.page_aligned(), "a standby's snapshot is exact, or nothing can be proven by it"
+        return changes.limit(0)
     running = F.col("xid").isin(sorted(visibility.xip)) if visibility.xip else F.lit(False)  # noqa: FBT003  (F.lit)
     return changes.where(
         (F.col("commit_lsn") < int(h))
@@ -53,7 +57,7 @@ def expected_overrides(
     source: DataFrame,
     changes: DataFrame,
     relations: Sequence[RelationDescription],
-    visibility: Visibility,
+    visibility: Visibility | SeenBefore,
     h: Lsn,
 ) -> DataFrame | None:
     """What gold must hold, at ``h``, of the rows that the snapshot shows as they were before: for ``compare``.

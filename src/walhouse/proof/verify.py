@@ -117,7 +117,7 @@ class Verification:
         )
         with (
             locked_tables(self._settings.connection, [relation.name for relation in relations]) as locks,
-            exported_snapshot(self._settings.connection) as snapshot,
+            exported_snapshot(self._settings.connection, not_before=self._capture.progress.captured_to) as snapshot,
         ):
             epoch = self._bring_to(snapshot.insert_lsn.page_aligned(), reporter)
 

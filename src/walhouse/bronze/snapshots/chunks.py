@@ -61,6 +61,8 @@ class KeyChunksPlan:
         yield progress_row(progress, self.captured_at)
 
     def _group(self, connection: Connection, chunks: tuple[KeyChunk, ...]) -> Iterator[pa.RecordBatch]:
+        # a standby that was restarted stands behind what it had shown for a moment: its rows would be older than bronze
+        wait_flushed(connection, self.progress.captured_to, self.flush_timeout_seconds)
         masks, last = MaskBook(self.masks), Lsn(0)
         for chunk in chunks:
             relation, rows = chunk.table.relation, 0

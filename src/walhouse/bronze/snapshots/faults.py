@@ -13,8 +13,11 @@ from walhouse.errors import (
     LockTimeoutError,
     NoFreeSlotError,
     PublicationError,
+    RecoveryConflictError,
     SnapshotLostError,
     SourceUnreachableError,
+    StandbyIdleError,
+    StandbyNotStreamingError,
     WalNotFlushedError,
 )
 
@@ -26,5 +29,8 @@ OF_THE_SERVER: Final = (
     NoFreeSlotError,
     SnapshotLostError,
     WalNotFlushedError,
+    RecoveryConflictError,
+    StandbyIdleError,
+    StandbyNotStreamingError,
 )
 """What is no fault of a table."""

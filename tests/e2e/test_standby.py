@@ -1,0 +1,136 @@
+"""The whole path from a real standby, while writers do everything on its primary."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.hammer import SCHEMA, Hammer
+from tests.e2e.test_snapshots_under_fire import rows_read_that_differ_from_what_came_before
+from tests.e2e.witness import gold_rows, source_rows
+from tests.fixtures_house import houses
+from tests.fixtures_standby import database_on_both, standby_of
+from walhouse.bronze.progress import read_progress
+from walhouse.bronze.requests.notifications import Event, notifications_of
+from walhouse.errors import PromotedError, SourceChangedError
+from walhouse.names import TableName
+from walhouse.postgres.identity import require_continued
+from walhouse.postgres.wal import flushed_lsn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from fixtures.server import EmbeddedServer
+    from tests.fixtures_standby import Followed
+    from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.lsn import Lsn
+    from walhouse.postgres.connection import Connection
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+DOCS, BAG = (TableName("public", name) for name in ("docs", "bag"))
+TABLES = (DOCS, BAG)
+
+
+@pytest.mark.parametrize("source", ["standby", "primary"])
+def test_a_user_who_may_only_read_has_gold_equal_to_the_source_whatever_is_written_meanwhile(
+    source: str, spark: SparkSession, followed: Followed, lake: LakeLayout, tmp_path: Path
+) -> None:
+    primary = followed.primary
+    reader = f"reader_{primary.name}"
+    password = primary.settings.password
+    assert password is not None
+    primary.execute(
+        *SCHEMA,
+        "CREATE PUBLICATION walhouse_test FOR TABLES IN SCHEMA public",
+        f"CREATE ROLE {reader} LOGIN REPLICATION PASSWORD '{password.reveal()}'",
+        f"ALTER ROLE {reader} SET default_transaction_read_only = on",
+        f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {reader}",
+    )
+    with Hammer(primary, 1, 100) as writer:
+        writer.join()
+    followed.catch_up()
+    settings = {
+        "database_user": reader,
+        "read_only": True,
+        "publication_autocreate_mode": "disabled",
+        "table_include_list": ",".join(map(str, TABLES)),
+        "incremental_snapshot_chunk_size": 2,
+        "lake_snapshot_pass_rows": 40,
+    }
+    with ExitStack() as open_here:
+        asked = followed.standby if source == "standby" else primary
+        make = open_here.enter_context(houses(spark, asked, lake, tmp_path, **settings))
+        open_here.callback(primary.execute, f"DROP OWNED BY {reader}", f"DROP ROLE {reader}")
+        house = make()
+        with ExitStack() as writers:
+            for seed in (2, 3):
+                writers.enter_context(Hammer(primary, seed, 1000))
+            with followed.telling_what_runs():
+                house.run()
+            request = house.snapshot([DOCS])
+            house.run()
+            assert notifications_of(spark, lake, request)[-1].type is Event.COMPLETED
+        followed.catch_up()
+        proofs = house.verify()
+        assert {proof.table: proof.equal for proof in proofs} == dict.fromkeys(TABLES, True)
+        for table in TABLES:
+            assert gold_rows(spark, lake, table) == source_rows(primary, table)
+        read = spark.table(str(lake.silver(DOCS))).where("op = 'r' AND source.snapshot = 'incremental'")
+        assert read.count() > 0
+        assert rows_read_that_differ_from_what_came_before(spark, lake) == 0
+        house.close()
+
+
+def test_after_a_promotion_in_mid_run_the_next_run_goes_on_and_nothing_is_lost(
+    spark: SparkSession,
+    followed_server: EmbeddedServer,
+    lake: LakeLayout,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with (
+        standby_of(followed_server) as standby,
+        database_on_both(followed_server, standby) as both,
+        houses(spark, both.standby, lake, tmp_path, publication_autocreate_mode="disabled") as make,
+    ):
+        both.primary.execute(
+            "CREATE TABLE t (id int PRIMARY KEY, v text)",
+            "CREATE PUBLICATION walhouse_test FOR TABLE t",
+            "INSERT INTO t SELECT n, 'before' FROM generate_series(1, 10) AS n",
+        )
+        both.catch_up()
+        house = make()
+        with both.telling_what_runs():
+            house.run()
+        both.primary.execute("UPDATE t SET v = 'replayed' WHERE id = 1")
+        both.catch_up()
+
+        def after_the_promotion(connection: Connection) -> Lsn:
+            standby.promote()
+            both.standby.execute("UPDATE t SET v = 'promoted' WHERE id = 2", "DELETE FROM t WHERE id = 3")
+            monkeypatch.undo()
+            return flushed_lsn(connection)
+
+        monkeypatch.setattr("walhouse.bronze.capture.flushed_lsn", after_the_promotion)
+        before = read_progress(spark, lake)
+        with pytest.raises(PromotedError):
+            house.run()
+        assert read_progress(spark, lake) == before, "nothing of a timeline that it does not know"
+        both.primary.execute("UPDATE t SET v = 'on another timeline'")
+        house.run()
+        table = TableName("public", "t")
+        assert [proof.equal for proof in house.verify()] == [True]
+        assert gold_rows(spark, lake, table) == source_rows(both.standby, table)
+        ops = spark.table(str(lake.silver(table))).groupBy("op").count()
+        assert {row["op"]: row["count"] for row in ops.collect()} == {"r": 10, "u": 2, "d": 1}
+        now = read_progress(spark, lake)
+        assert before is not None
+        assert now is not None
+        assert (before.source.timeline, now.source.timeline) == (1, 2)
+        with pytest.raises(SourceChangedError):
+            require_continued(both.standby.settings, before.source, now.source, now.captured_to)
