@@ -14,7 +14,14 @@ from walhouse.lsn import PAGE_SIZE, Lsn
 from walhouse.postgres.connection import connect
 from walhouse.postgres.peek import peek_blocks
 from walhouse.postgres.slot import create_slot
-from walhouse.postgres.wal import current_xid, flushed_lsn, insert_lsn, wait_flushed
+from walhouse.postgres.wal import (
+    above_all_running,
+    current_xid,
+    flushed_lsn,
+    insert_lsn,
+    oldest_running,
+    wait_flushed,
+)
 
 if TYPE_CHECKING:
     from tests.fixtures_server import Database
@@ -91,3 +98,15 @@ def test_the_current_xid_is_above_all_others_and_not_used_up_by_asking(database:
     with closing(connect(database.settings)) as connection:
         ((used,),) = database.execute("SELECT pg_current_xact_id()::text")
         assert current_xid(connection) == current_xid(connection) > int(used)
+
+
+def test_a_bound_above_all_that_run_is_above_those_that_began_after_the_last_one_that_ended(
+    database: Database,
+) -> None:
+    with database.connect(autocommit=False) as running, connect(database.settings) as connection:
+        [(xid,)] = running.execute("SELECT pg_current_xact_id()::text::int8").fetchall()
+        assert current_xid(connection) <= xid, "nothing has ended since: an xmax is no bound"
+        assert above_all_running(connection) > xid
+        assert oldest_running(connection) <= xid
+        running.commit()
+        assert oldest_running(connection) > xid

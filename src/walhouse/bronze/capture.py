@@ -41,7 +41,7 @@ from walhouse.postgres.publication import (
 from walhouse.postgres.replica_identity import set_identities
 from walhouse.postgres.slot import advance, drop_slot
 from walhouse.postgres.standby import is_standby
-from walhouse.postgres.wal import current_xid, flushed_lsn, insert_lsn, oldest_running, wait_flushed
+from walhouse.postgres.wal import above_all_running, current_xid, flushed_lsn, insert_lsn, oldest_running, wait_flushed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -376,7 +376,7 @@ class Capture:
         if not reads or not has_more_tables(old, new):
             return []
         known = self._relations.oids
-        xid = current_xid(self._conn)
+        xid = above_all_running(self._conn)
         return [
             QueuedTable(f"added-{oid}", relation.name, not_before=xid)
             for oid, relation in catalog.items()

@@ -14,9 +14,9 @@ which on it has seen nothing. Changes between the two may be seen or not. There 
 exact where it stands. A key that has any is left to them, and the row is left out. They say what becomes of it,
 whatever the row had of them: an insert or an update replaces it, a delete or a move to another key ends it, and each
 has its own event. What may be missing then is a long value that an update did not send, if the lake never had it: gold
-says so, and the row is read again, as one that moved behind a primary's chunks. **The row must not be folded under them** as one
-that is older: a value that the last of them gave it may be taken along by the first, where that moves the row away and
-a later one inserts another under its old key; ``tests/changes/world.py`` finds that.
+says so, and the row is read again, as one that moved behind a primary's chunks. **The row must not be folded under
+them** as one that is older: a value that the last of them gave it may be taken along by the first, where that moves the
+row away and a later one inserts another under its old key; ``tests/changes/world.py`` finds that.
 
 No epoch ends between the two LSNs: the stream is no further than the first when the chunk is read
 (``bronze.snapshots.chunks``), and layers wait until it has passed the second. A TRUNCATE cannot come while rows are

@@ -44,6 +44,21 @@ def current_xid(connection: Connection) -> int:
     return int(one_row(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")[0])
 
 
+def above_all_running(connection: Connection) -> int:
+    """A 64-bit id above those of all transactions that run now, prepared ones among them.
+
+    A snapshot's xmax is no such bound: it comes after the last one that has *ended*, and later ones may run. They hold
+    a lock on their own id, which has 32 bits. A standby knows no such locks.
+    """
+    query = """
+        SELECT xmax + greatest(0, coalesce(max((transactionid::text::int8 - xmax + (1::int8 << 31)) & ((1::int8 << 32) - 1))
+            - (1::int8 << 31) + 1, 0))
+        FROM (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 AS xmax) AS now
+        LEFT JOIN pg_locks ON locktype = 'transactionid' AND mode = 'ExclusiveLock'
+        GROUP BY xmax"""
+    return int(one_row(connection, query)[0])
+
+
 def oldest_running(connection: Connection) -> int:
     """The 64-bit id before which all transactions have ended."""
     return int(one_row(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text")[0])

@@ -167,20 +167,27 @@ def test_a_column_that_comes_between_planning_and_reading_a_chunk_is_read_with_i
     assert all(proof.equal for proof in house.verify())
 
 
+@pytest.mark.parametrize("running_is_newest", [False, True])
 def test_a_table_added_to_the_publication_is_read_once_older_transactions_have_ended(
-    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse
+    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, *, running_is_newest: bool
 ) -> None:
+    """Older than the change, be its id smaller or greater than that of the transaction that made the change."""
     house = make_house()
     house.run()
     table.execute("CREATE TABLE late (id int PRIMARY KEY)", "INSERT INTO late SELECT generate_series(1, 10)")
-    with table.connect(autocommit=False) as running:
+    late = TableName("public", "late")
+    with table.connect(autocommit=False) as changing, table.connect(autocommit=False) as running:
+        changing.execute("SELECT pg_current_xact_id()")
         running.execute("INSERT INTO late VALUES (11)")
-        table.execute("ALTER PUBLICATION walhouse_test ADD TABLE late", "INSERT INTO late VALUES (12)")
+        changing.execute("ALTER PUBLICATION walhouse_test ADD TABLE late")
+        changing.commit()
+        if not running_is_newest:
+            table.execute("INSERT INTO late VALUES (12)")
         house.run()
-        late = TableName("public", "late")
-        assert spark.table(str(lake.gold(late))).count() == 1, "what was sent alone"
+        read = spark.table(str(lake.bronze)).where("kind = 'snapshot' AND table_name = 'late'")
+        assert read.isEmpty(), "it is waited for"
     house.run()
-    assert [proof.source_rows for proof in house.verify([late]) if proof.equal] == [12]
+    assert [proof.source_rows for proof in house.verify([late]) if proof.equal] == [11 if running_is_newest else 12]
 
 
 @contextmanager
