@@ -51,10 +51,10 @@ def above_all_running(connection: Connection) -> int:
     a lock on their own id, which has 32 bits. A standby knows no such locks.
     """
     query = """
-        SELECT xmax + greatest(0, coalesce(max((transactionid::text::int8 - xmax + (1::int8 << 31)) & ((1::int8 << 32) - 1))
-            - (1::int8 << 31) + 1, 0))
-        FROM (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 AS xmax) AS now
-        LEFT JOIN pg_locks ON locktype = 'transactionid' AND mode = 'ExclusiveLock'
+        SELECT xmax + greatest(0, coalesce(max(((xid - xmax + half) & (2 * half - 1)) - half + 1), 0))
+        FROM (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 AS xmax, 1::int8 << 31 AS half) AS now
+        LEFT JOIN (SELECT transactionid::text::int8 AS xid FROM pg_locks
+            WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock') AS running ON true
         GROUP BY xmax"""
     return int(one_row(connection, query)[0])
 
