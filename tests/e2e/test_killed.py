@@ -63,7 +63,7 @@ def test_a_run_killed_in_bronze_in_silver_and_in_gold_ends_up_as_if_it_had_not_b
     with Hammer(database, 21, 60) as writer:
         writer.join()
     # the first kill comes in the middle of the initial snapshot
-    settings = {"table_include_list": INCLUDE, "lake_snapshot_chunk_pages": 1, "lake_snapshot_pass_pages": 1}
+    settings = {"table_include_list": INCLUDE, "lake_snapshot_chunk_pages": 1, "lake_snapshot_pass_pages": 4}
     conf = write_configuration(tmp_path, database, lake, **settings)
     for seed, (schema, more) in enumerate(((lake.bronze_schema, 2), (lake.silver_schema, 3), (lake.gold_schema, 4))):
         run_until(conf, lake, schema, more)

@@ -109,7 +109,7 @@ def test_a_chunk_that_is_in_bronze_is_never_read_again_whenever_the_process_is_k
     settings = {
         "snapshot_mode": "no_data",
         "incremental_snapshot_chunk_size": 50,
-        "lake_snapshot_pass_rows": 400,
+        "lake_snapshot_pass_rows": 200,
     }
     house = make_house(**settings)
     house.run()
@@ -118,7 +118,7 @@ def test_a_chunk_that_is_in_bronze_is_never_read_again_whenever_the_process_is_k
     asked: list[set[str]] = []  # by each run, of the server
     durable: list[int] = []
     at = size_of_log(server)
-    for more in (2, 2, None):
+    for more in (4, 3, None):
         if more is None:
             make_house(**settings).run()
         else:

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 _TAB: Final = ord("\t")
 _NEWLINE: Final = ord("\n")
-_BACKSLASH: Final = ord("\\")
 _NULL: Final = b"\\N"
+
+_WINDOW: Final = 1 << 22
+"""Bytes that are looked at together: what is computed of them is as large, and a row may have a hundred MiB."""
 
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _STAND_IN: Final = "\0"
@@ -38,7 +40,8 @@ def texts_of_copy(blocks: Sequence[bytes], columns: int) -> pa.ListArray:
     ``blocks`` is a run of the result's CopyData blocks, whole rows each; at most 2 GiB in all (ValueError), better a
     few tens of MiB. Raises FrameError if they are not rows of so many columns.
     """
-    buffer = np.frombuffer(b"".join(blocks), np.uint8)
+    joined = b"".join(blocks)
+    buffer = np.frombuffer(joined, np.uint8)
     ends = _separators(buffer, columns)
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1]) if len(ends) else ends
     if columns == 0:
@@ -48,14 +51,18 @@ def texts_of_copy(blocks: Sequence[bytes], columns: int) -> pa.ListArray:
     bounds = np.stack([starts, ends], axis=1).ravel().astype(np.int32)
     null = _are_null(buffer, starts, ends)
     texts = gather_texts(buffer, bounds, present=~null)
-    if np.count_nonzero(buffer == _BACKSLASH) > np.count_nonzero(null):  # else each of them is a NULL's
+    if joined.count(b"\\") > np.count_nonzero(null):  # else each of them is a NULL's
         texts = _unescaped(texts)
     return pa.ListArray.from_arrays(pa.array(np.arange(0, len(ends) + 1, columns, dtype=np.int32)), texts, type=TEXTS)
 
 
 def _separators(buffer: Octets, columns: int) -> Int64s:
     """Where each value ends: a tab, or a newline after a row's last. Inside of values COPY escapes both."""
-    ends: Int64s = np.flatnonzero((buffer - np.uint8(_TAB)) < 2)  # 9 and 10; lesser bytes wrap around
+    found = (
+        np.flatnonzero((buffer[start : start + _WINDOW] - np.uint8(_TAB)) < 2) + start  # lesser bytes wrap around
+        for start in range(0, len(buffer), _WINDOW)
+    )
+    ends: Int64s = np.concatenate([np.zeros(0, np.int64), *found])
     newlines = np.flatnonzero(buffer[ends] == _NEWLINE)
     in_a_row = max(columns, 1)  # a row without columns is a line, too
     last_is_newline = len(buffer) == 0 or buffer[-1] == _NEWLINE

@@ -35,21 +35,29 @@ def copied_blocks(connection: Connection, statement: sql.Composed) -> Iterator[l
     blocks: list[bytes] = []
     size = 0
     while True:
-        length, data = pgconn.get_copy_data(1)
-        if length == 0:
-            received = connection.wait(generators.copy_from(pgconn))
-            if not isinstance(received, memoryview):
-                break
-            length, data = len(received), received
-        elif length < 0:
-            _require(connection.wait(generators.fetch_many(pgconn)), pq.ExecStatus.COMMAND_OK)
+        block = _next_block(connection)
+        if block is None:
             break
-        blocks.append(bytes(data))
-        size += length
+        blocks.append(block)
+        size += len(block)
+        del block
         if size >= BYTES or len(blocks) >= BLOCKS:
             yield blocks
             blocks, size = [], 0
     yield blocks
+
+
+def _next_block(connection: Connection) -> bytes | None:
+    """The next block, waited for if need be; None at the end. A function of its own, so that nothing else holds it."""
+    pgconn = connection.pgconn
+    length, data = pgconn.get_copy_data(1)
+    if length > 0:
+        return bytes(data)
+    if length == 0:
+        received = connection.wait(generators.copy_from(pgconn))
+        return bytes(received) if isinstance(received, memoryview) else None
+    _require(connection.wait(generators.fetch_many(pgconn)), pq.ExecStatus.COMMAND_OK)
+    return None
 
 
 def _require(results: list[pq.abc.PGresult], status: pq.ExecStatus) -> None:

@@ -54,7 +54,9 @@ def explain_failure(error: psycopg.Error, subject: Subject) -> SourceError:
     explain = _BY_STATE.get(state) or _BY_CLASS.get(state[:2])
     explained = explain(words, subject) if explain else None
     return explained or SourceError(
-        f"PostgreSQL refused a statement ({state} {type(error).__name__}){words and ': '}{words}.", sqlstate=state
+        f"PostgreSQL refused a statement ({state} {type(error).__name__}){words and ': '}{words}.",
+        sqlstate=state,
+        table=subject.table,
     )
 
 

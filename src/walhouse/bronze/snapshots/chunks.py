@@ -68,6 +68,7 @@ class KeyChunksPlan:
             relation, rows = chunk.table.relation, 0
             for snapshot, blocks in read_chunk(connection, chunk):
                 values = texts_of_copy(blocks, len(relation.columns))
+                blocks.clear()  # a row may have a hundred MiB, and needs them once
                 rows_of_chunk = snapshot_rows(
                     values,
                     relation,
