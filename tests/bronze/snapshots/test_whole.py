@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -180,11 +181,25 @@ def test_a_table_that_was_rewritten_meanwhile_is_read_again_from_its_first_page(
 
 
 def test_tables_are_read_in_the_order_of_the_include_list_and_only_those_that_are_wanted(
-    spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse
+    spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_house(
-        table_include_list=r"public\.z,public\..*", snapshot_include_collection_list=r"public\.[tz]", **SMALL
-    ).run()
+    slept: list[float] = []
+    sleep = time.sleep
+
+    def noted(seconds: float) -> None:
+        slept.append(seconds)
+        sleep(seconds)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "sleep", noted)
+        make_house(
+            table_include_list=r"public\.z,public\..*",
+            snapshot_include_collection_list=r"public\.[tz]",
+            snapshot_delay_ms=123,
+            streaming_delay_ms=321,
+            **SMALL,
+        ).run()
+    assert [seconds for seconds in slept if seconds in {0.123, 0.321}] == [0.123, 0.321], "before and after"
     assert [table for event, table, _ in told(spark, lake) if event == "IN_PROGRESS"] == ["public.z", "public.t"]
     wide.execute("INSERT INTO bag VALUES ('streamed')")
     make_house(table_include_list=r"public\.z,public\..*", snapshot_include_collection_list=r"public\.[tz]").run()
