@@ -129,7 +129,7 @@ class Killed(BaseException):
     """Stands for the end of the process at that moment."""
 
 
-@pytest.mark.parametrize("where", ["append", "advance"])
+@pytest.mark.parametrize("where", ["stream.append", "capture.advance"])
 def test_a_pass_that_ended_before_or_after_its_commit_is_neither_lost_nor_doubled(
     where: str,
     spark: SparkSession,
@@ -145,7 +145,7 @@ def test_a_pass_that_ended_before_or_after_its_commit_is_neither_lost_nor_double
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"walhouse.bronze.capture.{where}", killed)
+        patch.setattr(f"walhouse.bronze.{where}", killed)
         with pytest.raises(Killed):
             capture.run(capture.target(), nothing)
     table.execute("INSERT INTO t VALUES (3, 'c')")

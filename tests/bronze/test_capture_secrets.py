@@ -90,7 +90,7 @@ def test_no_plan_shows_the_password_or_the_address(
         frames.append(load(*arguments))
         return frames[-1]
 
-    monkeypatch.setattr("walhouse.bronze.capture.load", seen)
+    monkeypatch.setattr("walhouse.bronze.stream.load", seen)
     house = make_house()
     capture = begun(house)
     table.execute("INSERT INTO t VALUES (1, 'x')")

@@ -10,38 +10,32 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from walhouse.bronze.append import append
 from walhouse.bronze.beginning import Beginning
 from walhouse.bronze.progress import Progress, reached, read_progress
 from walhouse.bronze.requests.channels import SignalChannels
-from walhouse.bronze.requests.notifications import Event, Notification
 from walhouse.bronze.requests.signals import follow
 from walhouse.bronze.requests.teller import Teller
 from walhouse.bronze.snapshots.estimate import of_reading
 from walhouse.bronze.snapshots.incremental import IncrementalSnapshots
 from walhouse.bronze.snapshots.queue import QueuedTable
 from walhouse.bronze.snapshots.whole import Opening, WholeSnapshots, without_table
-from walhouse.bronze.source import WalRangePlan, load
+from walhouse.bronze.stream import Stream
 from walhouse.bronze.table import ensure_bronze
 from walhouse.errors import NotStreamingError, SourceError
-from walhouse.lsn import Lsn, LsnRange
-from walhouse.pgoutput.decoder import DecoderPlan
-from walhouse.postgres.catalog import read_relations, read_types
+from walhouse.lsn import Lsn
+from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.heartbeat import Heartbeat
 from walhouse.postgres.identity import read_identity, require_continued, require_unpromoted
 from walhouse.postgres.key_chunks import keys_condition
 from walhouse.postgres.probe import has_frames
 from walhouse.postgres.publication import (
     captured_tables,
-    has_more_tables,
     publishes_roots,
-    read_publication,
-    require_unchanged,
 )
 from walhouse.postgres.replica_identity import set_identities
 from walhouse.postgres.slot import advance, drop_slot
 from walhouse.postgres.standby import is_standby
-from walhouse.postgres.wal import above_all_running, current_xid, flushed_lsn, insert_lsn, oldest_running, wait_flushed
+from walhouse.postgres.wal import flushed_lsn, insert_lsn, oldest_running, wait_flushed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +47,6 @@ if TYPE_CHECKING:
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.names import TableName
-    from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.key_chunks import Key
 
@@ -97,6 +90,7 @@ class Capture:
             else Heartbeat(settings.heartbeat_query, settings.heartbeat_seconds)
         )
         self._beginning = Beginning(layout, settings, conn)
+        self._stream = Stream(spark, layout, settings, relations, conn)
         self._whole = WholeSnapshots(spark, layout, settings, relations, conn)
         self._snapshots = IncrementalSnapshots(spark, layout, settings, relations, conn)
         self._channels = SignalChannels(spark, layout, settings.signals)
@@ -322,72 +316,11 @@ class Capture:
     def _pass(self, progress: Progress, end: Lsn) -> Progress:
         require_unpromoted(self._conn, was_standby=self._on_standby)
         slot = self._beginning.require_slot(progress)
-        upcoming = progress.next(end, self._publication(progress))
-        if end >= self._closing and not progress.is_reading:
-            upcoming = upcoming.closed()
-        catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
-        added = self._added(progress.publication, upcoming.publication, catalog)
-        upcoming = replace(upcoming, queue=progress.queue.add(added)).telling(
-            *(Notification(each.request, Event.STARTED, data={"data_collections": str(each.table)}) for each in added)
-        )
-        self._layout.require_distinct(relation.name for relation in catalog.values())
-        known = self._relations.versions
-        announced = tuple(relation for relation in catalog.values() if relation.version not in known)
-        plan = WalRangePlan(
-            settings=self._settings.connection,
-            slot=self._settings.slot,
-            publication=self._settings.publication,
-            decoder=DecoderPlan(
-                window=LsnRange(progress.captured_to, end),
-                pass_number=upcoming.pass_number,
-                captured_at=time.time_ns() // 1000,
-                next_xid=current_xid(self._conn),
-                relations=catalog,
-                types=read_types(self._conn),
-                known_versions=known | {relation.version for relation in announced},
-                seen_messages=frozenset(progress.messages),
-                last=progress.last,
-                transactions=self._settings.transactions,
-                slot_xmin=slot.catalog_xmin if self._settings.tells_xmin else None,
-            ),
-            selection=self._settings.selection,
-            messages=self._settings.messages,
-            masks=self._settings.masks,
-            announced=announced,
-            progress=upcoming,
-        )
-        rows = load(self._spark, plan)
-        if len(catalog) > 1:
-            # so that who reads one table skips the files of the others; one table's rows come in this order anyway,
-            # and are written while they are read
-            rows = rows.sortWithinPartitions("schema_name", "table_name", "commit_lsn", "seq")
-        written = append(self._spark, self._layout, rows, upcoming)
-        self._progress = written  # it is in bronze, whatever becomes of the slot
-        self._relations.refresh(written.pass_number)
+        closes = end >= self._closing and not progress.is_reading
+        self._progress = written = self._stream.read(progress, end, slot, closes=closes)
+        self._relations.refresh(written.pass_number)  # it is in bronze, whatever becomes of the slot
         advance(self._conn, self._settings.slot, written.captured_to)
         return written
-
-    def _added(self, old: str, new: str, catalog: Mapping[int, RelationDescription]) -> list[QueuedTable]:
-        """Tables that were added to the publication since the last pass: what they hold already was never sent.
-
-        What transactions that run now wrote before the change is not sent either: their end is waited for.
-        """
-        reads = self._settings.snapshots.mode.reads_data(begun=False, unfinished=False)
-        if not reads or not has_more_tables(old, new):
-            return []
-        known = self._relations.oids
-        xid = above_all_running(self._conn)
-        return [
-            QueuedTable(f"added-{oid}", relation.name, not_before=xid)
-            for oid, relation in catalog.items()
-            if oid not in known and relation.name != self._settings.signals.table
-        ]
-
-    def _publication(self, progress: Progress) -> str:
-        """The publication's fingerprint. Raises PublicationChangedError if changes may be missing."""
-        state = read_publication(self._conn, self._settings.publication)
-        require_unchanged(self._conn, progress.publication, state)
-        return state.fingerprint
 
     def _require_begun(self) -> Progress:
         assert self._progress is not None, "begin() comes first"

@@ -85,6 +85,19 @@ def test_a_part_of_a_table_is_read_by_a_condition_and_the_last_chunk_ends_where_
     assert sorted(int(row[0]) for row in read.selectExpr("after[0]").collect()) == list(range(10, 501, 10))
 
 
+def test_a_table_is_read_by_another_key_if_that_is_asked_for(
+    spark: SparkSession, table: Database, lake: LakeLayout, house: Walhouse
+) -> None:
+    table.execute("ALTER TABLE t ADD serial int", "UPDATE t SET serial = 1000 - id")
+    table.execute("ALTER TABLE t ALTER serial SET NOT NULL", "ALTER TABLE t ADD UNIQUE (serial)")
+    house.signal("execute-snapshot", {"data-collections": [r"public\.t"], "surrogate-key": "serial"})
+    house.run()
+    (proof,) = house.verify()
+    assert (proof.equal, proof.source_rows) == (True, 500)
+    first = spark.table(str(lake.bronze)).where("kind = 'snapshot'").orderBy("snapshot.chunk").limit(100)
+    assert sorted(int(row[0]) for row in first.selectExpr("after[0]").collect()) == list(range(401, 501))
+
+
 WRONG_CONDITIONS = {
     "id = 1; DELETE FROM t": "no SQL expression",
     "id = ": "no SQL expression",
@@ -125,6 +138,7 @@ def test_tables_that_cannot_be_read_are_passed_over_and_the_others_are_read(
     table.execute(
         "INSERT INTO t VALUES (1, 'x')",
         "CREATE TABLE bag (v text)",
+        "INSERT INTO bag VALUES ('twice'), ('twice')",
         "CREATE TABLE empty (id int PRIMARY KEY)",
         "CREATE TABLE gone (id int PRIMARY KEY)",
     )
@@ -142,12 +156,18 @@ def test_tables_that_cannot_be_read_are_passed_over_and_the_others_are_read(
     told = [note.data for note in notifications_of(spark, lake, request) if "status" in note.data]
     assert {each["scanned_collection"]: each["status"] for each in told} == {
         "public.gone": "UNKNOWN_SCHEMA",
-        "public.bag": "NO_PRIMARY_KEY",
+        "public.bag": "SUCCEEDED",  # whole, in one snapshot: nothing tells its rows apart
         "public.empty": "EMPTY",
         "public.t": "SUCCEEDED",
     }
     with pytest.raises(TableNotReadError, match="gone was not read"):
         house.follow(request)
+    assert all(proof.equal for proof in house.verify([T, TableName("public", "bag")]))
+    part = house.snapshot([TableName("public", "bag")], where="v = 'twice'")
+    house.run()
+    assert [note.data["status"] for note in notifications_of(spark, lake, part) if "status" in note.data] == [
+        "NO_PRIMARY_KEY"
+    ]
 
 
 def test_a_column_that_comes_between_planning_and_reading_a_chunk_is_read_with_it(

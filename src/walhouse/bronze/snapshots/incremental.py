@@ -18,6 +18,7 @@ from walhouse.bronze.append import append
 from walhouse.bronze.requests.notifications import Event, Notification, RowsOf, ScanStatus
 from walhouse.bronze.snapshots.chunks import KeyChunksPlan
 from walhouse.bronze.snapshots.faults import OF_THE_SERVER
+from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
 from walhouse.bronze.source import load
 from walhouse.errors import ConditionError, SourceError, TableChangedError
 from walhouse.pgoutput.row import CHUNK_ID, Kind
@@ -97,8 +98,12 @@ class IncrementalSnapshots:
             return self._skipped(
                 progress, ScanStatus.UNKNOWN_SCHEMA, "the table is not captured, or not there any more"
             )
+        if not relation.row_key and head.condition is None:
+            return self._left_to_one_snapshot(progress, head)
         if not relation.row_key:
-            return self._skipped(progress, ScanStatus.NO_PRIMARY_KEY, "changes do not tell its rows apart")
+            return self._skipped(
+                progress, ScanStatus.NO_PRIMARY_KEY, "changes do not tell its rows apart, so a part cannot be read"
+            )
         _require_readable_by(relation, head.key)
         table = keyed_table(
             self._conn,
@@ -175,6 +180,13 @@ class IncrementalSnapshots:
         )
         return append(self._spark, self._layout, rows, upcoming), int(seen.get["rows"])
 
+    @staticmethod
+    def _left_to_one_snapshot(progress: Progress, head: QueuedTable) -> ChunksRead:
+        """Rows that nothing tells apart cannot be placed one by one: the table is read whole, in one snapshot."""
+        reading = WholeReading(head.request, WholeKind.BLOCKING, (WholeTable(head.table),))
+        queue = progress.queue.after_head()
+        return ChunksRead(replace(progress, queue=replace(queue, whole=(*queue.whole, reading))), None)
+
     def _skipped(self, progress: Progress, status: ScanStatus, reason: str | None = None) -> ChunksRead:
         head = progress.queue.tables[0]
         queue = progress.queue.after_head()
@@ -211,7 +223,7 @@ def _ended(
         facts["reason"] = reason
     data = {**_tables(queue, table), **facts}
     told = [Notification(table.request, Event.TABLE_SCAN_COMPLETED, data=data, rows_of=rows_of)]
-    if all(each.request != table.request for each in queue.tables):
+    if queue.has_none_of(table.request):
         told.append(Notification(table.request, Event.COMPLETED))
     return told
 

@@ -82,6 +82,10 @@ class SnapshotQueue:
         """With another state of the first table, ``chunks`` of which were read."""
         return replace(self, tables=(head, *self.tables[1:]), next_chunk=self.next_chunk + chunks)
 
+    def has_none_of(self, request: str) -> bool:
+        """Whether no table of the request waits to be read by chunks."""
+        return all(each.request != request for each in self.tables)
+
     def with_reading(self, reading: WholeReading) -> Self:
         """With another state of the reading at work; without it if nothing of it is left."""
         left = (reading,) if reading.tables else ()

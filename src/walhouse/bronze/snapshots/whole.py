@@ -187,6 +187,8 @@ class WholeSnapshots:
         """One pass: the pieces' rows, what describes them, and the state after them; and how many rows that were."""
         reading, at = progress.queue.whole[0], session.exported.consistent_point
         left, told = _after(reading, pieces)
+        if not left.tables and progress.queue.has_none_of(reading.request):
+            told.append(_note(left, Event.COMPLETED))
         upcoming = replace(
             progress.next(progress.captured_to, progress.publication),
             messages=progress.messages,
@@ -234,7 +236,8 @@ def without_table(progress: Progress, error: SourceError) -> Progress:
     require_passable(reading, error)
     table = next(each.table for each in reading.tables if str(each.table) == error.fields["table"])
     reading, note = _passed_over(reading, table, ScanStatus.SQL_EXCEPTION, error.problem)
-    done = () if reading.tables else (_note(reading, Event.COMPLETED),)
+    is_last = not reading.tables and progress.queue.has_none_of(reading.request)
+    done = (_note(reading, Event.COMPLETED),) if is_last else ()
     return replace(progress, queue=progress.queue.with_reading(reading)).telling(note, *done)
 
 
@@ -292,8 +295,6 @@ def _after(reading: WholeReading, pieces: Sequence[Piece]) -> tuple[WholeReading
         tables=tuple(table for table in tables if table is not None),
         pages_done=reading.pages_done + done,
     )
-    if not left.tables:
-        told.append(_note(reading, Event.COMPLETED))
     return left, told
 
 

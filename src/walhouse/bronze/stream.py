@@ -1,0 +1,121 @@
+"""One pass over the WAL: a bounded range of it, with what describes it and the progress that it amounts to.
+
+Invariant: the range begins where bronze ends; its rows and its progress are one Delta commit. Nothing is read whose
+publication may have left changes out.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from walhouse.bronze.append import append
+from walhouse.bronze.requests.notifications import Event, Notification
+from walhouse.bronze.snapshots.queue import QueuedTable
+from walhouse.bronze.source import WalRangePlan, load
+from walhouse.lsn import LsnRange
+from walhouse.pgoutput.decoder import DecoderPlan
+from walhouse.postgres.catalog import read_relations, read_types
+from walhouse.postgres.publication import has_more_tables, read_publication, require_unchanged
+from walhouse.postgres.wal import above_all_running, current_xid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from walhouse.bronze.progress import Progress
+    from walhouse.bronze.settings import CaptureSettings
+    from walhouse.changes.relations import RelationCatalog
+    from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.lsn import Lsn
+    from walhouse.pgoutput.relation import RelationDescription
+    from walhouse.postgres.connection import Connection
+    from walhouse.postgres.slot import SlotState
+
+
+class Stream:
+    """Reads the WAL into one lake."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        layout: LakeLayout,
+        settings: CaptureSettings,
+        relations: RelationCatalog,
+        conn: Connection,
+    ) -> None:
+        self._spark = spark
+        self._layout = layout
+        self._settings = settings
+        self._relations = relations
+        self._conn = conn
+
+    def read(self, progress: Progress, end: Lsn, slot: SlotState, *, closes: bool) -> Progress:
+        """The range from where ``progress`` ends up to ``end``; the progress after it, as bronze has it.
+
+        ``closes``: with it the rows of all snapshots are of use. Raises PublicationChangedError, NameCollisionError,
+        and the errors of the slot and of frames.
+        """
+        upcoming = progress.next(end, self._publication(progress))
+        upcoming = upcoming.closed() if closes else upcoming
+        catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
+        added = self._added(progress.publication, upcoming.publication, catalog)
+        upcoming = replace(upcoming, queue=progress.queue.add(added)).telling(
+            *(Notification(each.request, Event.STARTED, data={"data_collections": str(each.table)}) for each in added)
+        )
+        self._layout.require_distinct(relation.name for relation in catalog.values())
+        known = self._relations.versions
+        announced = tuple(relation for relation in catalog.values() if relation.version not in known)
+        plan = WalRangePlan(
+            settings=self._settings.connection,
+            slot=self._settings.slot,
+            publication=self._settings.publication,
+            decoder=DecoderPlan(
+                window=LsnRange(progress.captured_to, end),
+                pass_number=upcoming.pass_number,
+                captured_at=time.time_ns() // 1000,
+                next_xid=current_xid(self._conn),
+                relations=catalog,
+                types=read_types(self._conn),
+                known_versions=known | {relation.version for relation in announced},
+                seen_messages=frozenset(progress.messages),
+                last=progress.last,
+                transactions=self._settings.transactions,
+                slot_xmin=slot.catalog_xmin if self._settings.tells_xmin else None,
+            ),
+            selection=self._settings.selection,
+            messages=self._settings.messages,
+            masks=self._settings.masks,
+            announced=announced,
+            progress=upcoming,
+        )
+        rows = load(self._spark, plan)
+        if len(catalog) > 1:
+            # so that who reads one table skips the files of the others; one table's rows come in this order anyway,
+            # and are written while they are read
+            rows = rows.sortWithinPartitions("schema_name", "table_name", "commit_lsn", "seq")
+        return append(self._spark, self._layout, rows, upcoming)
+
+    def _added(self, old: str, new: str, catalog: Mapping[int, RelationDescription]) -> list[QueuedTable]:
+        """Tables that were added to the publication since the last pass: what they hold already was never sent.
+
+        What transactions that run now wrote before the change is not sent either: their end is waited for.
+        """
+        reads = self._settings.snapshots.mode.reads_data(begun=False, unfinished=False)
+        if not reads or not has_more_tables(old, new):
+            return []
+        known = self._relations.oids
+        xid = above_all_running(self._conn)
+        return [
+            QueuedTable(f"added-{oid}", relation.name, not_before=xid)
+            for oid, relation in catalog.items()
+            if oid not in known and relation.name != self._settings.signals.table
+        ]
+
+    def _publication(self, progress: Progress) -> str:
+        """The publication's fingerprint. Raises PublicationChangedError if changes may be missing."""
+        state = read_publication(self._conn, self._settings.publication)
+        require_unchanged(self._conn, progress.publication, state)
+        return state.fingerprint
