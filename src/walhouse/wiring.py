@@ -82,7 +82,7 @@ def snapshot_settings(configuration: Configuration) -> SnapshotSettings:
         mode=snapshot_mode(connector),
         tables=NameFilter(connector.snapshot_include_collection_list),
         order=connector.table_include_list,
-        statements=connector.snapshot_statements,
+        statements=connector.snapshot_select_statement_overrides,
         chunk_pages=lake.snapshot_chunk_pages,
         # every worker has something to do in every pass
         pass_pages=max(lake.snapshot_pass_pages, workers * min(lake.snapshot_chunk_pages, lake.snapshot_pass_pages)),

@@ -94,8 +94,13 @@ def test_a_list_may_be_debeziums_text_or_yamls_list(tmp_path: Path) -> None:
         ("database.port: five", "connector.database.port (line 3): should be a valid integer"),
         ("database.port: 70000", "connector.database.port (line 3): should be less than or equal to 65535"),
         ("plugin.name: decoderbufs", "connector.plugin.name (line 3): only pgoutput can be read"),
-        ("snapshot.mode: when_needed", "connector.snapshot.mode (line 3): the mode when_needed is not supported yet"),
-        ("snapshot.mode: sometimes", "connector.snapshot.mode (line 3): should be 'initial' or 'no_data'"),
+        ("snapshot.mode: recovery", "connector.snapshot.mode (line 3): recovery is for connectors with"),
+        ("snapshot.mode: sometimes", "connector.snapshot.mode (line 3): should be 'always', 'initial', 'initial_only'"),
+        ("snapshot.mode: custom", "connector: snapshot.mode custom needs snapshot.mode.custom.name"),
+        ("incremental.snapshot.watermarking.strategy: insert_insert", "needs signal.data.collection to write to"),
+        ("snapshot.select.statement.overrides: a.b", "a.b must be in the list snapshot.select.statement.overrides"),
+        ("snapshot.select.statement.overrides.a.b: SELECT 1", "a.b must be in the list"),
+        ("snapshot.delay.ms: -1", "connector.snapshot.delay.ms (line 3): should be greater than or equal to 0"),
         ("slot.name: My-Slot", "connector.slot.name (line 3): string should match pattern"),
         ("skipped.operations: x", "connector.skipped.operations (line 3): 'x' is no operation"),
         ("table.include.list: 'a,[b'", "connector.table.include.list (line 3): the pattern '[b': '[' at char"),
@@ -212,10 +217,10 @@ def test_the_environment_names_the_file(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_property_without_a_meaning_here_is_a_warning(tmp_path: Path) -> None:
-    conf = read(with_connector("tasks.max: 1\nsnapshot.max.threads: 4\ntime.precision.mode: adaptive"), tmp_path)
+    conf = read(with_connector("tasks.max: 1\nsnapshot.fetch.size: 4\ntime.precision.mode: adaptive"), tmp_path)
     assert conf.warnings == (
         "connector.tasks.max has no effect: Kafka Connect's; there is no Kafka here.",
-        "connector.snapshot.max.threads has no effect: see lake.snapshot_parallelism.",
+        "connector.snapshot.fetch.size has no effect: rows are streamed by COPY.",
     )
 
 

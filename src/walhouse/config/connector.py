@@ -179,7 +179,7 @@ class Connector(BaseModel):
     snapshot_mode_configuration_based_start_stream: bool = False
     snapshot_mode_configuration_based_snapshot_on_data_error: bool = False
     snapshot_include_collection_list: Patterns = ()
-    snapshot_statements: Annotated[dict[str, str], Field(alias=STATEMENTS, repr=False)] = {}
+    snapshot_select_statement_overrides: Annotated[dict[str, str], Field(repr=False)] = {}
     """All ``snapshot.select.statement.overrides.…`` properties, by ``schema.table``."""
     snapshot_max_threads: Annotated[int | None, Field(ge=1)] = None
     snapshot_lock_timeout_ms: Annotated[int, Field(ge=1)] = 10_000
