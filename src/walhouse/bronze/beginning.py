@@ -18,6 +18,7 @@ from walhouse.bronze.snapshots.whole import Opening
 from walhouse.config.filters import any_matches
 from walhouse.errors import (
     PublicationChangedError,
+    PublicationMissingError,
     SlotGapError,
     SlotInvalidatedError,
     SlotMissingError,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("walhouse.capture")
 
-LOSSES = (SlotMissingError, SlotInvalidatedError, SlotGapError, PublicationChangedError)
+LOSSES = (SlotMissingError, SlotInvalidatedError, SlotGapError, PublicationChangedError, PublicationMissingError)
 """What means that changes are gone that bronze does not have."""
 
 
@@ -76,7 +77,7 @@ class Beginning:
     def going_on(self, progress: Progress, *, starts: bool) -> Opening | None:
         """What is to be read before the stream goes on; None if nothing is. ``starts``: a command began just now.
 
-        Raises the errors of the slot, PublicationChangedError, SnapshotUnfinishedError.
+        Raises the errors of the slot and of the publication, SnapshotUnfinishedError.
         """
         mode = self._settings.snapshots.mode
         streams = mode.streams()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from walhouse.bronze.append import append
 from walhouse.bronze.requests.notifications import Event, Notification
 from walhouse.bronze.snapshots.queue import QueuedTable
+from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
 from walhouse.bronze.source import WalRangePlan, load
 from walhouse.lsn import LsnRange
 from walhouse.pgoutput.decoder import DecoderPlan
@@ -21,7 +22,7 @@ from walhouse.postgres.publication import has_more_tables, read_publication, req
 from walhouse.postgres.wal import above_all_running, current_xid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -61,10 +62,7 @@ class Stream:
         upcoming = progress.next(end, self._publication(progress))
         upcoming = upcoming.closed() if closes else upcoming
         catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
-        added = self._added(progress.publication, upcoming.publication, catalog)
-        upcoming = replace(upcoming, queue=progress.queue.add(added)).telling(
-            *(Notification(each.request, Event.STARTED, data={"data_collections": str(each.table)}) for each in added)
-        )
+        upcoming = self._with_added(upcoming, self._added(progress.publication, upcoming.publication, catalog))
         self._layout.require_distinct(relation.name for relation in catalog.values())
         known = self._relations.versions
         announced = tuple(relation for relation in catalog.values() if relation.version not in known)
@@ -98,18 +96,34 @@ class Stream:
             rows = rows.sortWithinPartitions("schema_name", "table_name", "commit_lsn", "seq")
         return append(self._spark, self._layout, rows, upcoming)
 
-    def _added(self, old: str, new: str, catalog: Mapping[int, RelationDescription]) -> list[QueuedTable]:
-        """Tables that were added to the publication since the last pass: what they hold already was never sent.
+    def _with_added(self, upcoming: Progress, added: Sequence[RelationDescription]) -> Progress:
+        """The progress with tables to be read that were added to the publication: what they hold was never sent.
 
-        What transactions that run now wrote before the change is not sent either: their end is waited for.
+        What transactions that run now wrote before the change is not sent either: their end is waited for, by the
+        table's chunks, or by the slot that exports its snapshot. Without a key, layers have to wait for the rows, too:
+        no change finds its row before.
         """
+        xid = above_all_running(self._conn) if added else None
+        for relation in added:
+            request, queue = f"added-{relation.oid}", upcoming.queue
+            note = Notification(request, Event.STARTED, data={"data_collections": str(relation.name)})
+            if relation.row_key:
+                queue = queue.add([QueuedTable(request, relation.name, not_before=xid)])
+                upcoming = replace(upcoming, queue=queue).telling(note)
+            else:
+                reading = WholeReading(request, WholeKind.BLOCKING, (WholeTable(relation.name),), began=time.time())
+                queue = replace(queue, whole=(reading, *queue.whole))
+                upcoming = replace(upcoming, queue=queue).telling(note).opened()
+        return upcoming
+
+    def _added(self, old: str, new: str, catalog: Mapping[int, RelationDescription]) -> list[RelationDescription]:
+        """Tables that were added to the publication since the last pass."""
         reads = self._settings.snapshots.mode.reads_data(begun=False, unfinished=False)
         if not reads or not has_more_tables(old, new):
             return []
         known = self._relations.oids
-        xid = above_all_running(self._conn)
         return [
-            QueuedTable(f"added-{oid}", relation.name, not_before=xid)
+            relation
             for oid, relation in catalog.items()
             if oid not in known and relation.name != self._settings.signals.table
         ]

@@ -91,7 +91,8 @@ def _object_in_use(words: str, subject: Subject) -> SourceError | None:
 
 def _read_only(words: str, subject: Subject) -> SourceError:
     return ReadOnlySourceError(
-        f"The source takes no writes, for it is a standby or read.only is set: {words}.",
+        f"A statement that writes was refused ({words}): the source is a standby, read.only is set, or a snapshot's"
+        " condition calls what writes.",
         publication=subject.publication,
         table=subject.table,
     )

@@ -20,6 +20,7 @@ from walhouse.bronze.snapshots.pieces import tasks
 from walhouse.bronze.source import SnapshotPlan, load
 from walhouse.changes.epoch import EpochRange
 from walhouse.changes.resolve import bronze_range, resolve
+from walhouse.errors import TableNotReadError
 from walhouse.lakehouse.tables import create_table, table_exists
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.connection import connect
@@ -142,6 +143,13 @@ class Verification:
             reporter.update("gold", rows=sum(done.counts.values()), detail=str(table), lsn=lsn, target=lsn)
 
         progress = self._capture.run(lsn, captured)
+        if progress.is_open:
+            waiting = ", ".join(str(table.table) for reading in progress.queue.whole for table in reading.tables)
+            raise TableNotReadError(
+                f"{waiting} is published, but not read yet.",
+                todo="Run `walhouse run`, then verify again.",
+                table=waiting,
+            )
         self._gold.run(progress.pass_number, progress.captured_to, applied)
         return EpochRange(0, 0, progress.pass_number, progress.captured_to)
 
