@@ -221,7 +221,7 @@ class Walhouse:
     def status(self) -> Status:
         """How far bronze, silver and gold are, per table; the lag; what the slot keeps on the server."""
         conn = self._connect()
-        slot = self.configuration.connector.slot_name
+        slot = self._capture_settings.slot
         return read_status(
             self.spark,
             self.layout,
@@ -322,7 +322,7 @@ class Walhouse:
     def drop(self) -> None:
         """Drop the slot and the publication on the source. The lake stays."""
         conn = self._connect()
-        drop_slot(conn, self.configuration.connector.slot_name)
+        drop_slot(conn, self._capture_settings.slot)
         drop_publication(conn, self.configuration.connector.publication_name)
 
     # How they work ----------------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from walhouse.changes.epochs import EpochLedger, Layer
 from walhouse.changes.layer import LayerRun, LayerTarget
 from walhouse.changes.touched import MESSAGES, TRANSACTIONS, BronzeSurvey
 from walhouse.config.connector import SnapshotMode
-from walhouse.config.filters import NameFilter
 from walhouse.gold.apply import apply_gold
 from walhouse.postgres.watermarks import Watermarks
 from walhouse.silver.adjusted_names import NameMode
@@ -41,9 +40,11 @@ def capture_settings(configuration: Configuration) -> CaptureSettings:
     """What capture is told. Raises SecretError."""
     connector, lake = configuration.connector, configuration.lake
     strategy = connector.incremental_snapshot_watermarking_strategy
+    snapshots = snapshot_settings(configuration)
     return CaptureSettings(
         connection=configuration.connection(),
-        slot=slot_name(connector),
+        # without a stream one that is walhouse's own, since it is dropped once the snapshot is read
+        slot=connector.slot_name if snapshots.mode.streams() else f"{connector.slot_name[:58]}_once",
         publication=connector.publication_name,
         publication_mode=connector.publication_autocreate_mode,
         via_partition_root=connector.publish_via_partition_root,
@@ -55,13 +56,10 @@ def capture_settings(configuration: Configuration) -> CaptureSettings:
         heartbeat_seconds=connector.heartbeat_interval_ms / 1000,
         transactions=connector.provide_transaction_metadata,
         masks=connector.masks,
-        snapshots=snapshot_settings(configuration),
+        snapshots=snapshots,
         max_pass_bytes=lake.max_pass_bytes,
         chunk_rows=connector.incremental_snapshot_chunk_size,
-        chunks_in_a_pass=max(
-            snapshot_settings(configuration).workers,
-            lake.snapshot_pass_rows // connector.incremental_snapshot_chunk_size,
-        ),
+        chunks_in_a_pass=max(snapshots.workers, lake.snapshot_pass_rows // connector.incremental_snapshot_chunk_size),
         signals=SignalSettings(
             table=connector.signal_table,
             file=configuration.base / connector.signal_file if "file" in connector.signal_enabled_channels else None,
@@ -80,8 +78,8 @@ def snapshot_settings(configuration: Configuration) -> SnapshotSettings:
     workers = parallelism or lake.snapshot_workers
     return SnapshotSettings(
         mode=snapshot_mode(connector),
-        tables=NameFilter(connector.snapshot_include_collection_list),
-        order=connector.table_include_list,
+        tables=connector.snapshot_filter,
+        order=connector.table_order,
         statements=connector.snapshot_select_statement_overrides,
         chunk_pages=lake.snapshot_chunk_pages,
         # every worker has something to do in every pass
@@ -107,11 +105,6 @@ def snapshot_mode(connector: Connector) -> Mode:
             after_loss=connector.snapshot_mode_configuration_based_snapshot_on_data_error,
         )
     return MODES[connector.snapshot_mode]
-
-
-def slot_name(connector: Connector) -> str:
-    """The slot; without a stream one that is walhouse's own, since it is dropped once the snapshot is read."""
-    return connector.slot_name if snapshot_mode(connector).streams() else f"{connector.slot_name[:58]}_once"
 
 
 def layer_runs(

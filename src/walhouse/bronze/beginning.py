@@ -15,7 +15,6 @@ from walhouse.bronze.progress import Progress
 from walhouse.bronze.requests.notifications import INITIAL, Event, Notification
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
 from walhouse.bronze.snapshots.whole import Opening
-from walhouse.config.filters import any_matches
 from walhouse.errors import (
     PublicationChangedError,
     PublicationMissingError,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from walhouse.bronze.settings import CaptureSettings
+    from walhouse.config.filters import NameFilter
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.lsn import Lsn
     from walhouse.names import TableName
@@ -192,11 +192,11 @@ class Beginning:
         return None if slot is None else require_usable(slot, database=self._settings.connection.database)
 
 
-def in_order(tables: Iterable[TableName], patterns: Sequence[str]) -> list[TableName]:
-    """Tables of the first pattern first, and by name among those of one pattern. Without patterns by name."""
+def in_order(tables: Iterable[TableName], order: Sequence[NameFilter]) -> list[TableName]:
+    """Tables of the first filter first, and by name among those of one filter. Without any by name."""
 
     def place(table: TableName) -> tuple[int, TableName]:
-        matching = (i for i, each in enumerate(patterns) if any_matches((each,), str(table), case_sensitive=False))
-        return next(matching, len(patterns)), table
+        matching = (number for number, each in enumerate(order) if each.matches(str(table)))
+        return next(matching, len(order)), table
 
     return sorted(tables, key=place)

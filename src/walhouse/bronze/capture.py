@@ -230,13 +230,7 @@ class Capture:
             if step.rows is None:
                 self._save(step.progress)
             else:
-                self._took(
-                    step.progress,
-                    insert_lsn(self._conn).page_aligned(),
-                    step.rows,
-                    report,
-                    str(progress.queue.tables[0].table),
-                )
+                self._took(step.progress, insert_lsn(self._conn).page_aligned(), step.rows, report, step.how_far)
             if step.note is not None:
                 self._teller.note(step.note, after=len(progress.untold))
         return self.run(self._closing, report)

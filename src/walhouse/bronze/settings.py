@@ -27,8 +27,8 @@ class SnapshotSettings:
     mode: SnapshotMode
     tables: NameFilter
     """Which of the captured tables an initial snapshot reads."""
-    order: tuple[str, ...]
-    """Patterns: the tables of the first are read first."""
+    order: tuple[NameFilter, ...]
+    """The tables of the first are read first."""
     statements: Mapping[str, str] = field(repr=False)
     """A SELECT in place of all rows, by ``schema.table``."""
     chunk_pages: int

@@ -289,7 +289,9 @@ class Connector(BaseModel):
             raise ValueError(f"contradicts {debezium_name(include)}: give one of the two")
         return value
 
-    @field_validator("heartbeat_action_query", "replica_identity_autoset_values")
+    @field_validator(
+        "heartbeat_action_query", "replica_identity_autoset_values", "incremental_snapshot_watermarking_strategy"
+    )
     @classmethod
     def _no_write_if_read_only(cls, value: object, info: ValidationInfo) -> object:
         if value and info.data.get("read_only"):
@@ -320,6 +322,16 @@ class Connector(BaseModel):
             columns=self._filter(self.column_include_list, self.column_exclude_list),
             signals=self.signal_table,
         )
+
+    @property
+    def snapshot_filter(self) -> NameFilter:
+        """Which of the captured tables an initial snapshot reads."""
+        return self._filter(self.snapshot_include_collection_list, ())
+
+    @property
+    def table_order(self) -> tuple[NameFilter, ...]:
+        """Tables of the first are read first."""
+        return tuple(self._filter((pattern,), ()) for pattern in self.table_include_list)
 
     @property
     def signal_table(self) -> TableName | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 from pyspark.sql.types import StringType, StructField, StructType
 
+from walhouse.bronze.requests.notifications import storable
 from walhouse.bronze.requests.signals import Signal
 from walhouse.lakehouse.answers import few_rows
 from walhouse.lakehouse.tables import create_table, current_version, table_exists
@@ -160,4 +161,6 @@ def _of_line(number: int, line: str) -> Signal:
     if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):
         return Signal(f"line {number}", "a line that is no signal")
     data = raw.get("data")
-    return Signal(str(raw.get("id", "")), raw["type"], data if isinstance(data, str) else json.dumps(data or {}))
+    return Signal(
+        storable(str(raw.get("id", ""))), raw["type"], data if isinstance(data, str) else json.dumps(data or {})
+    )

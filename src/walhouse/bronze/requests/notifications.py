@@ -170,8 +170,8 @@ def notify(
     for number, each in enumerate(notifications):
         counted = {} if each.rows_of is None else {"total_rows_scanned": str(counts.get(each.rows_of, 0))}
         data = {"connector_name": connector, **each.data, **counted}
-        facts = [(name, _storable(value)) for name, value in data.items()]
-        row = (_storable(each.id), each.aggregate_type, each.type, facts, now, number)
+        facts = [(name, storable(value)) for name, value in data.items()]
+        row = (storable(each.id), each.aggregate_type, each.type, facts, now, number)
         for column, value in zip(columns, row, strict=True):
             column.append(value)
         told = ", ".join(f"{name}={value}" for name, value in {**each.shown, **counted}.items())
@@ -192,7 +192,10 @@ def _row_counts(spark: SparkSession, layout: LakeLayout, wanted: Sequence[RowsOf
         pa.Table.from_pylist([each._asdict() for each in set(wanted)]),
         "snapshot string, schema string, table string, first_chunk bigint",
     )
-    read = spark.table(str(layout.bronze)).where(F.col("kind") == Kind.SNAPSHOT.value)
+    tables = {each.table for each in wanted}
+    read = spark.table(str(layout.bronze)).where(
+        (F.col("kind") == Kind.SNAPSHOT.value) & F.col("table_name").between(min(tables), max(tables))
+    )
     of_reading = (
         (F.col("bronze.snapshot.id") == F.col("asked.snapshot"))
         & (F.col("schema_name") == F.col("asked.schema"))
@@ -208,7 +211,7 @@ def _row_counts(spark: SparkSession, layout: LakeLayout, wanted: Sequence[RowsOf
     return {RowsOf(*(row[name] for name in RowsOf._fields)): int(row["count"]) for row in few_rows(counted)}
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """Without halves of surrogate pairs, which JSON can hold and no table can."""
     return text.encode("utf-8", "replace").decode()
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from walhouse.bronze.requests.notifications import SIGNAL, Event, Notification
+from walhouse.bronze.requests.notifications import INCREMENTAL, INITIAL, SIGNAL, Event, Notification
 from walhouse.bronze.snapshots.queue import QueuedTable
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
 from walhouse.config.filters import any_matches
@@ -139,7 +139,7 @@ def _execute(signal: Signal, queue: SnapshotQueue, captured: Sequence[TableName]
         reading = WholeReading(signal.id, WholeKind.BLOCKING, tuple(whole))
         if any(each.tables == reading.tables for each in queue.whole):
             raise _RefusedError(_ALREADY)
-        return Answer(replace(queue, whole=(*queue.whole, reading)), ())
+        return Answer(replace(queue, whole=(*queue.whole, reading)), (_note(signal, Event.STARTED, tables, INITIAL),))
     asked = [
         QueuedTable(
             signal.id,
@@ -263,5 +263,5 @@ def _condition_of(table: TableName, conditions: Mapping[str, str]) -> str | None
     )
 
 
-def _note(signal: Signal, event: Event, tables: Iterable[TableName]) -> Notification:
-    return Notification(signal.id, event, data={"data_collections": ",".join(map(str, dict.fromkeys(tables)))})
+def _note(signal: Signal, event: Event, tables: Iterable[TableName], of: str = INCREMENTAL) -> Notification:
+    return Notification(signal.id, event, of, {"data_collections": ",".join(map(str, dict.fromkeys(tables)))})

@@ -17,13 +17,14 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 from walhouse.bronze.append import append
 from walhouse.bronze.requests.notifications import Event, Notification, RowsOf, ScanStatus
 from walhouse.bronze.snapshots.chunks import KeyChunksPlan
+from walhouse.bronze.snapshots.estimate import of_chunks
 from walhouse.bronze.snapshots.faults import OF_THE_SERVER
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
 from walhouse.bronze.source import load
 from walhouse.errors import ConditionError, SourceError, TableChangedError
 from walhouse.pgoutput.row import CHUNK_ID, Kind
 from walhouse.postgres.catalog import read_relations
-from walhouse.postgres.key_chunks import KeyChunk, chunk_ends, keyed_table, largest_key
+from walhouse.postgres.key_chunks import KeyChunk, chunk_ends, estimated_rows, keyed_table, largest_key
 from walhouse.postgres.watermarks import window
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class ChunksRead:
     rows: int | None
     note: Notification | None = None
     """What may be told in passing; what must be told is in the progress."""
+    how_far: str = ""
+    """For people: which table, and how much of it is read."""
 
 
 class IncrementalSnapshots:
@@ -139,7 +142,9 @@ class IncrementalSnapshots:
             upcoming = replace(upcoming, queue=queue).telling(*told)
         with self._window():
             written, rows = self._append(upcoming, snapshot_id, chunks)
-        return ChunksRead(written, rows, _told(written.queue, read, Event.IN_PROGRESS))
+        estimate = of_chunks(read, size, estimated_rows(self._conn, read.table), time.time())
+        how_far = f"{read.table} {estimate}".strip()
+        return ChunksRead(written, rows, _told(written.queue, read, Event.IN_PROGRESS), how_far)
 
     def _window(self) -> AbstractContextManager[None]:
         """Around a pass of chunks, for those who want to see it."""

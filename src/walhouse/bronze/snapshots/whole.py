@@ -133,7 +133,8 @@ class WholeSnapshots:
         """The pieces of all tables that can be read; the others are told of, and gone from the reading."""
         if reading.began is None:
             reading = replace(reading, began=time.time())
-            progress = progress.telling(_note(reading, Event.STARTED))
+            if reading.kind is WholeKind.INITIAL:  # of others it was told when they were asked for
+                progress = progress.telling(_note(reading, Event.STARTED))
         catalog, pieces = self._catalog(), list[Piece]()
         first = progress.queue.next_chunk
         for table in reading.tables:
@@ -164,7 +165,8 @@ class WholeSnapshots:
         return replace(progress, queue=queue), pieces
 
     def _pieces(self, table: WholeTable, relation: RelationDescription, first: int, session: _Session) -> list[Piece]:
-        files = files_of(session.reading, relation)
+        # a column that was added is not in what was read before
+        files = f"{files_of(session.reading, relation)} {relation.version}"
         if table.files is not None and table.files != files:
             table = table.anew()
         if table.statement is None:
@@ -197,8 +199,8 @@ class WholeSnapshots:
                 next_chunk=pieces[-1].number + 1 if pieces else progress.queue.next_chunk,
             ),
         ).telling(*told)
-        complete = not left.tables and at <= progress.captured_to
-        upcoming = upcoming.closed() if complete else upcoming.opened()
+        waits = upcoming.is_reading or at > upcoming.captured_to
+        upcoming = upcoming.opened() if waits else upcoming.closed()
         described = {piece.relation.name: piece.relation for piece in pieces}
         known = self._relations.versions
         new = self._catalog() if progress.pass_number == 0 else described
