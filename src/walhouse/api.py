@@ -40,7 +40,7 @@ from walhouse.ops.reporting import Reporter, Silent
 from walhouse.ops.retry import Retry, despite_contention
 from walhouse.ops.status import Status, read_status
 from walhouse.postgres.check import check_source
-from walhouse.postgres.connection import connect
+from walhouse.postgres.connection import connect, is_alive
 from walhouse.postgres.publication import drop_publication
 from walhouse.postgres.signal_table import ensure_signal_table
 from walhouse.postgres.slot import drop_slot, find_slot
@@ -131,7 +131,7 @@ class Walhouse:
         return capture_settings(self.configuration)
 
     def _connect(self) -> Connection:
-        if self._connection is None or self._connection.closed:
+        if self._connection is None or not is_alive(self._connection):
             self._connection = connect(self._capture_settings.connection)
         return self._connection
 

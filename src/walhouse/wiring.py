@@ -13,7 +13,7 @@ from walhouse import __version__
 from walhouse.bronze.masking import MaskBook
 from walhouse.bronze.requests.channels import SignalSettings
 from walhouse.bronze.settings import CaptureSettings, SnapshotSettings
-from walhouse.bronze.snapshots.modes import MODES, FixedMode, custom_mode
+from walhouse.bronze.snapshots.modes import MODES, FixedPolicy, custom_mode
 from walhouse.changes.epochs import EpochLedger, Layer
 from walhouse.changes.layer import LayerRun, LayerTarget
 from walhouse.changes.touched import MESSAGES, TRANSACTIONS, BronzeSurvey
@@ -29,7 +29,7 @@ from walhouse.silver.unconverted import ConversionFailures
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from walhouse.bronze.snapshots.modes import SnapshotMode as Mode
+    from walhouse.bronze.snapshots.modes import SnapshotPolicy
     from walhouse.changes.relations import RelationCatalog
     from walhouse.config.configuration import Configuration
     from walhouse.config.connector import Connector
@@ -92,13 +92,13 @@ def snapshot_settings(configuration: Configuration) -> SnapshotSettings:
     )
 
 
-def snapshot_mode(connector: Connector) -> Mode:
+def snapshot_mode(connector: Connector) -> SnapshotPolicy:
     """What decides about snapshots."""
     if connector.snapshot_mode is SnapshotMode.CUSTOM:
         return custom_mode(connector.snapshot_mode_custom_name or "")
     if connector.snapshot_mode is SnapshotMode.CONFIGURATION_BASED:
         reads = connector.snapshot_mode_configuration_based_snapshot_data
-        return FixedMode(
+        return FixedPolicy(
             first=reads,
             always=reads,
             follows=connector.snapshot_mode_configuration_based_start_stream,

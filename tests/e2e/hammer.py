@@ -29,6 +29,11 @@ SCHEMA = (
     "CREATE TABLE measured_rest PARTITION OF measured DEFAULT",
     "CREATE TABLE small (id int PRIMARY KEY, d date)",
 )
+LONG, LONG_SECONDS = 0.02, 1.5
+"""How many transactions stay open over several chunks, and for how long at most."""
+
+PREPARED, PREPARED_SECONDS = 0.05, 0.3
+
 TABLES = tuple(TableName("public", name) for name in ("docs", "Größe, mm", "full_key", "bag", "measured", "small"))
 
 
@@ -68,11 +73,9 @@ class Hammer(threading.Thread):
         try:
             for _ in range(self._chance.randint(1, 4)):
                 self._act(connection)
-            if self._chance.random() < 0.15:
-                connection.rollback()
-            else:
-                connection.commit()
-                self.committed += 1
+            if self._chance.random() < LONG:
+                self._stopped.wait(self._chance.random() * LONG_SECONDS)
+            self._end(connection)
         except (
             psycopg.errors.UniqueViolation,
             psycopg.errors.DeadlockDetected,
@@ -80,6 +83,23 @@ class Hammer(threading.Thread):
             psycopg.errors.SerializationFailure,
         ):  # writers meet on the same keys: that transaction is rolled back
             connection.rollback()
+
+    def _end(self, connection: psycopg.Connection[Any]) -> None:
+        """Commit or roll back, some in the two steps of a prepared transaction with a pause between."""
+        kept = self._chance.random() >= 0.15
+        if self._chance.random() < PREPARED:
+            name = f"{self._database.name}_{self.name}_{self.committed}"
+            connection.execute(f"PREPARE TRANSACTION '{name}'".encode())
+            connection.commit()
+            self._stopped.wait(self._chance.random() * PREPARED_SECONDS)
+            connection.autocommit = True
+            connection.execute(f"{'COMMIT' if kept else 'ROLLBACK'} PREPARED '{name}'".encode())
+            connection.autocommit = False
+        elif kept:
+            connection.commit()
+        else:
+            connection.rollback()
+        self.committed += kept
 
     def _act(self, connection: psycopg.Connection[Any]) -> None:
         chance = self._chance

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import time
 from contextlib import ExitStack
@@ -33,40 +34,54 @@ pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 DOCS, FULL, SMALL = (TableName("public", name) for name in ("docs", "full_key", "small"))
 TABLES = (DOCS, FULL, SMALL)
-ROUNDS = 2
+ROUNDS = 20
+PROVEN_EVERY = 5
+"""Rounds: bronze alone between, so that layers get commits of several snapshots at once, too."""
+
 SOAK_SECONDS = 60 * float(os.environ.get("WALHOUSE_SOAK_MINUTES", "0"))
 """`make soak MINUTES=…`: go on for so long."""
 
 
 def test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_kept_writing(
-    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse, tmp_path: Path
 ) -> None:
     database.execute(*SCHEMA)
     with Hammer(database, 1, 150) as writer:
         writer.join()
-    house = make_house(
-        table_include_list=",".join(map(str, TABLES)),
-        snapshot_mode="no_data",
-        incremental_snapshot_chunk_size=5,
-        lake_snapshot_pass_rows=30,
-    )
+    settings = {
+        "table_include_list": ",".join(map(str, TABLES)),
+        "snapshot_mode": "no_data",
+        "incremental_snapshot_chunk_size": 5,
+        "lake_snapshot_pass_rows": 30,
+    }
+    house = make_house(**settings)
     house.run()
+    chance = random.Random(7)
     began = time.monotonic()
-    for number in count():
-        if number >= ROUNDS and time.monotonic() - began >= SOAK_SECONDS:
-            break
+    for number in count(1):
         with ExitStack() as writers:
             for seed in (1, 2, 3):
-                writers.enter_context(Hammer(database, 10 * number + seed, 250))
-            request = house.snapshot(TABLES)
-            house.run()
+                writers.enter_context(Hammer(database, 10 * number + seed, 10_000))
+            kind = "blocking" if number % 4 == 0 else "incremental"
+            data = {"data-collections": [re.escape(str(table)) for table in TABLES], "type": kind}
+            request = house.signal("execute-snapshot", data)
+            if number % PROVEN_EVERY == 0:
+                house.close()
+                conf = write_configuration(tmp_path, database, lake, **settings)
+                run_until(conf, lake, lake.bronze_schema, chance.randint(1, 8))
+                house = make_house(**settings)
+                house.run()
+                assert all(proof.equal for proof in house.verify())
+            else:
+                house.capture()
             assert notifications_of(spark, lake, request)[-1].type is Event.COMPLETED
-            assert all(proof.equal for proof in house.verify())
+        if number >= ROUNDS and time.monotonic() - began >= SOAK_SECONDS:
+            break
     house.run()
     for table in TABLES:
         assert gold_rows(spark, lake, table) == source_rows(database, table)
-    read = spark.table(str(lake.silver(DOCS))).where("op = 'r'").count()
-    assert read > 0
+    read = spark.table(str(lake.silver(DOCS))).where("op = 'r'")
+    assert {row[0] for row in read.select("source.snapshot").distinct().collect()} >= {"incremental"}
     assert rows_read_that_differ_from_what_came_before(spark, lake) == 0
 
 

@@ -14,12 +14,13 @@ from tests.fixtures_house import houses
 from tests.fixtures_standby import database_on_both, standby_of
 from walhouse.bronze.progress import read_progress
 from walhouse.bronze.requests.notifications import Event, notifications_of
-from walhouse.errors import PromotedError, SourceChangedError
+from walhouse.errors import PromotedError, SourceChangedError, SourceError
 from walhouse.names import TableName
 from walhouse.postgres.identity import require_continued
 from walhouse.postgres.wal import flushed_lsn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -34,6 +35,21 @@ pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 DOCS, BAG = (TableName("public", name) for name in ("docs", "bag"))
 TABLES = (DOCS, BAG)
+
+
+class Once:
+    """A reporter that does something when a part of a snapshot is in bronze, the first time."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self._action: Callable[[], None] | None = action
+
+    def update(
+        self, stage: str, *, rows: int = 0, lsn: Lsn | None = None, target: Lsn | None = None, detail: str = ""
+    ) -> None:
+        del rows, lsn, target, detail
+        if stage == "snapshot" and self._action is not None:
+            action, self._action = self._action, None
+            action()
 
 
 @pytest.mark.parametrize("source", ["standby", "primary"])
@@ -134,3 +150,53 @@ def test_after_a_promotion_in_mid_run_the_next_run_goes_on_and_nothing_is_lost(
         assert (before.source.timeline, now.source.timeline) == (1, 2)
         with pytest.raises(SourceChangedError):
             require_continued(both.standby.settings, before.source, now.source, now.captured_to)
+
+
+@pytest.mark.parametrize("kind", ["initial", "incremental"])
+def test_a_snapshot_goes_on_after_its_standby_was_restarted_and_after_it_was_promoted(
+    kind: str, spark: SparkSession, followed_server: EmbeddedServer, lake: LakeLayout, tmp_path: Path
+) -> None:
+    table = TableName("public", "t")
+    settings = {
+        "publication_autocreate_mode": "disabled",
+        "snapshot_mode": "initial" if kind == "initial" else "no_data",
+        "incremental_snapshot_chunk_size": 100,
+        "lake_snapshot_pass_rows": 100,
+        "lake_snapshot_chunk_pages": 1,
+        "lake_snapshot_pass_pages": 1,
+    }
+    with (
+        standby_of(followed_server) as standby,
+        database_on_both(followed_server, standby) as both,
+        houses(spark, both.standby, lake, tmp_path, **settings) as make,
+    ):
+        both.primary.execute(
+            "CREATE TABLE t (id int PRIMARY KEY, v text)",
+            "CREATE PUBLICATION walhouse_test FOR TABLE t",
+            "INSERT INTO t SELECT n, repeat('v', 60) FROM generate_series(1, 500) AS n",
+        )
+        both.catch_up()
+
+        def promoted() -> None:
+            both.catch_up()
+            standby.promote()
+            both.standby.execute("UPDATE t SET v = 'promoted' WHERE id % 50 = 0", "DELETE FROM t WHERE id % 50 = 1")
+
+        house = make()
+        with both.telling_what_runs():
+            if kind == "incremental":
+                house.run()
+                house.snapshot([table])
+            with pytest.raises(SourceError) as lost:
+                house.run(progress=Once(standby.restart))
+        assert not isinstance(lost.value, PromotedError)
+        both.primary.execute("UPDATE t SET v = 'replayed' WHERE id % 50 = 2", "DELETE FROM t WHERE id % 50 = 3")
+        both.catch_up()
+        with both.telling_what_runs(), pytest.raises(PromotedError):
+            house.run(progress=Once(promoted))
+        both.primary.execute("UPDATE t SET v = 'on another timeline'")
+        house.run()
+        assert [(proof.equal, proof.source_rows) for proof in house.verify()] == [(True, 480)]
+        assert gold_rows(spark, lake, table) == source_rows(both.standby, table)
+        read = spark.table(str(lake.bronze)).where("kind = 'snapshot'")
+        assert read.select("snapshot.chunk", "seq").distinct().count() == read.count()

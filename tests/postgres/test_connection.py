@@ -19,7 +19,7 @@ from walhouse.errors import (
     SourceUnreachableError,
     WalhouseError,
 )
-from walhouse.postgres.connection import SESSION, connect, source_errors
+from walhouse.postgres.connection import SESSION, connect, is_alive, source_errors
 from walhouse.postgres.identity import SourceIdentity, read_identity, require_same
 
 if TYPE_CHECKING:
@@ -154,6 +154,14 @@ def test_a_lost_connection_is_an_unreachable_source(database: Database) -> None:
         database.execute(f"SELECT pg_terminate_backend({connection.info.backend_pid})")
         with pytest.raises(SourceUnreachableError), source_errors(database.settings):
             connection.execute("SELECT 1")
+
+
+def test_a_session_that_was_ended_while_it_idled_is_known_by_asking(database: Database) -> None:
+    with closing(connect(database.settings)) as connection:
+        assert is_alive(connection)
+        database.execute(f"SELECT pg_terminate_backend({connection.info.backend_pid})")
+        assert not connection.closed
+        assert not is_alive(connection)
 
 
 def test_errors_survive_the_way_from_a_task_to_the_driver(database: Database) -> None:

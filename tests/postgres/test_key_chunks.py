@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from walhouse.config.filters import TableFilter
-from walhouse.errors import ConditionError, TableChangedError
+from walhouse.errors import ConditionError, PromotedError, TableChangedError
 from walhouse.lsn import Lsn
 from walhouse.pgoutput.copy_text import texts_of_copy
 from walhouse.postgres.catalog import read_relations
@@ -62,7 +62,7 @@ def chunks_of(connection: Connection, table: KeyedTable, size: int = 3, count: i
 def rows_of(connection: Connection, chunk: KeyChunk) -> list[Any]:
     columns = len(chunk.table.relation.columns)
     rows: list[Any] = []
-    for _, blocks in read_chunk(connection, chunk):
+    for _, blocks in read_chunk(connection, chunk, on_standby=False):
         rows += texts_of_copy(blocks, columns).to_pylist()
     return rows
 
@@ -111,6 +111,27 @@ def test_chunks_are_together_the_table_whatever_type_its_key_has(
     assert found == rows[:5]
 
 
+def test_rows_without_a_key_are_in_no_range_and_in_the_chunk_without_an_end(
+    database: Database, connection: Connection
+) -> None:
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, a int, b text)",
+        "INSERT INTO t SELECT n, nullif(n % 4, 0), nullif('b' || n % 3, 'b0') FROM generate_series(1, 24) AS n",
+        "CREATE PUBLICATION p FOR TABLE t",
+    )
+    relation = table_of(connection).relation
+    table = keyed_table(connection, relation, ("a", "b"), publication="p", condition="id <= 23")
+    assert largest_key(connection, table) == ("3", "b2")
+    ranges = [row for chunk in chunks_of(connection, table) for row in rows_of(connection, chunk)]
+    rest = rows_of(connection, KeyChunk(table, 9, None, None))
+    assert len(ranges) == 12
+    assert len(rest) == 11
+    assert all(a is not None and b is not None for _, a, b in ranges)
+    assert all(a is None or b is None for _, a, b in rest)
+    database.execute("UPDATE t SET a = NULL")
+    assert largest_key(connection, table) is None
+
+
 def test_a_partitioned_table_is_read_through_its_root_and_an_inherited_one_without_its_children(
     database: Database, connection: Connection
 ) -> None:
@@ -154,12 +175,12 @@ def test_each_chunk_has_a_snapshot_of_its_own_and_an_lsn_after_all_that_it_has_s
         "CREATE PUBLICATION p FOR TABLE t",
     )
     one, other = chunks_of(connection, table_of(connection))
-    [(before, _)] = read_chunk(connection, one)
+    [(before, _)] = read_chunk(connection, one, on_standby=False)
     [(xid, lsn)] = database.execute(
         "WITH gone AS (DELETE FROM t WHERE id = 5)"
         " SELECT pg_current_xact_id()::text::int8, pg_current_wal_insert_lsn()::text"
     )
-    [(after, blocks)] = read_chunk(connection, other)
+    [(after, blocks)] = read_chunk(connection, other, on_standby=False)
     assert isinstance(before.visibility, Visibility)
     assert isinstance(after.visibility, Visibility)
     assert not before.visibility.sees(xid)
@@ -172,6 +193,17 @@ def test_each_chunk_has_a_snapshot_of_its_own_and_an_lsn_after_all_that_it_has_s
 @pytest.mark.parametrize(
     "change", ["ALTER TABLE t ADD more int", "ALTER TABLE t ALTER v TYPE int USING 1", "DROP TABLE t CASCADE"]
 )
+def test_a_chunk_is_not_read_of_what_was_a_standby_when_capture_began(
+    database: Database, connection: Connection
+) -> None:
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)", "CREATE PUBLICATION p FOR TABLE t"
+    )
+    [chunk] = chunks_of(connection, table_of(connection))
+    with pytest.raises(PromotedError):
+        list(read_chunk(connection, chunk, on_standby=True))
+
+
 def test_a_table_that_changed_since_it_was_planned_is_not_read(
     change: str, database: Database, connection: Connection
 ) -> None:

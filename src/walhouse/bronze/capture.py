@@ -17,15 +17,16 @@ from walhouse.bronze.requests.signals import follow
 from walhouse.bronze.requests.teller import Teller
 from walhouse.bronze.snapshots.estimate import of_reading
 from walhouse.bronze.snapshots.incremental import IncrementalSnapshots
+from walhouse.bronze.snapshots.outcome import without_table
 from walhouse.bronze.snapshots.queue import QueuedTable
-from walhouse.bronze.snapshots.whole import Opening, WholeSnapshots, without_table
+from walhouse.bronze.snapshots.whole import Opening, WholeSnapshots
 from walhouse.bronze.stream import Stream
 from walhouse.bronze.table import ensure_bronze
 from walhouse.errors import NotStreamingError, SourceError
 from walhouse.lsn import Lsn
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.heartbeat import Heartbeat
-from walhouse.postgres.identity import read_identity, require_continued, require_unpromoted
+from walhouse.postgres.identity import read_identity, require_continued
 from walhouse.postgres.key_chunks import keys_condition
 from walhouse.postgres.probe import has_frames
 from walhouse.postgres.publication import (
@@ -34,7 +35,7 @@ from walhouse.postgres.publication import (
 )
 from walhouse.postgres.replica_identity import set_identities
 from walhouse.postgres.slot import advance, drop_slot
-from walhouse.postgres.standby import is_standby
+from walhouse.postgres.standby import is_standby, require_unpromoted
 from walhouse.postgres.wal import flushed_lsn, insert_lsn, oldest_running, wait_flushed
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from walhouse.bronze.settings import CaptureSettings
+    from walhouse.bronze.snapshots.queue import SnapshotQueue
     from walhouse.bronze.snapshots.whole import PassOfSnapshot
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
@@ -91,14 +93,14 @@ class Capture:
         )
         self._beginning = Beginning(layout, settings, conn)
         self._stream = Stream(spark, layout, settings, relations, conn)
-        self._whole = WholeSnapshots(spark, layout, settings, relations, conn)
-        self._snapshots = IncrementalSnapshots(spark, layout, settings, relations, conn)
+        self._on_standby = is_standby(conn)
+        self._whole = WholeSnapshots(spark, layout, settings, relations, conn, self._on_standby)
+        self._snapshots = IncrementalSnapshots(spark, layout, settings, relations, conn, self._on_standby)
         self._channels = SignalChannels(spark, layout, settings.signals)
         self._teller = Teller(spark, layout, settings.connector)
         self._streams = settings.snapshots.mode.streams()
         ensure_bronze(spark, layout)
         self._progress = read_progress(spark, layout)
-        self._on_standby = is_standby(conn)
         self._closing = Lsn(0)
         """Where the stream must be before layers may use the snapshots that were read."""
 
@@ -211,22 +213,29 @@ class Capture:
     @property
     def has_requests(self) -> bool:
         """Whether there is a table to be read, whole or by chunks, and it may be."""
+        return self._streams and (bool(self._require_begun().queue.whole) or self._chunks_to_read() is not None)
+
+    def _chunks_to_read(self) -> SnapshotQueue | None:
+        """The queue, its first table one that may be read now; None if there is none."""
         queue = self._require_begun().queue
-        head = queue.head
-        if not self._streams:
-            return False
-        if queue.whole:
-            return True
-        return head is not None and (head.not_before is None or oldest_running(self._conn) >= head.not_before)
+        if queue.waits_for_transactions:
+            oldest = oldest_running(self._conn)
+            queue = queue.waiting_last(oldest)
+            if queue.tables[0].waits(oldest):
+                return None
+        return None if queue.head is None else queue
 
     def read_requested(self, report: Callable[[CaptureStep], None]) -> Progress:
         """What is asked for next, and the stream up to where its rows belong: all tables of a blocking snapshot, or one
-        pass of chunks."""
+        pass of chunks. Nothing if nothing may be read now."""
         progress = self._require_begun()
         if progress.queue.whole:
             self._read_whole(Opening(progress.queue.whole[0], None, lambda _: progress), report)
         else:
-            step = self._snapshots.step(progress)
+            queue = self._chunks_to_read()
+            if queue is None:
+                return progress
+            step = self._snapshots.step(replace(progress, queue=queue))
             if step.rows is None:
                 self._save(step.progress)
             else:

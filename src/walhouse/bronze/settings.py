@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walhouse.bronze.requests.channels import SignalSettings
-    from walhouse.bronze.snapshots.modes import SnapshotMode
+    from walhouse.bronze.snapshots.modes import SnapshotPolicy
     from walhouse.config.connection import ConnectionSettings
     from walhouse.config.connector import AutocreateMode
     from walhouse.config.filters import NameFilter, TableFilter
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class SnapshotSettings:
     """When whole tables are read, which, and how."""
 
-    mode: SnapshotMode
+    mode: SnapshotPolicy
     tables: NameFilter
     """Which of the captured tables an initial snapshot reads."""
     order: tuple[NameFilter, ...]

@@ -7,7 +7,7 @@ publication may have left changes out.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from walhouse.bronze.append import append
@@ -36,22 +36,15 @@ if TYPE_CHECKING:
     from walhouse.postgres.slot import SlotState
 
 
+@dataclass(frozen=True, slots=True)
 class Stream:
     """Reads the WAL into one lake."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        layout: LakeLayout,
-        settings: CaptureSettings,
-        relations: RelationCatalog,
-        conn: Connection,
-    ) -> None:
-        self._spark = spark
-        self._layout = layout
-        self._settings = settings
-        self._relations = relations
-        self._conn = conn
+    _spark: SparkSession
+    _layout: LakeLayout
+    _settings: CaptureSettings
+    _relations: RelationCatalog
+    _conn: Connection
 
     def read(self, progress: Progress, end: Lsn, slot: SlotState, *, closes: bool) -> Progress:
         """The range from where ``progress`` ends up to ``end``; the progress after it, as bronze has it.

@@ -85,6 +85,15 @@ def connect(
     return connection
 
 
+def is_alive(connection: Connection) -> bool:
+    """Whether its server still answers. A session that idled may have been ended; only its next use tells."""
+    try:
+        connection.execute("SELECT")
+    except psycopg.OperationalError:
+        connection.close()
+    return not connection.closed
+
+
 @contextmanager
 def source_errors(
     settings: ConnectionSettings | None = None,

@@ -11,14 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walhouse.errors import PromotedError, SourceChangedError
+from walhouse.errors import SourceChangedError
 from walhouse.lsn import Lsn
 from walhouse.postgres.connection import connect, one_row, source_errors
-from walhouse.postgres.standby import is_standby
 
 if TYPE_CHECKING:
     from walhouse.config.connection import ConnectionSettings
-    from walhouse.postgres.connection import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +61,6 @@ def require_continued(
         if left is not None and reached <= left:
             return
     require_same(expected, found)
-
-
-def require_unpromoted(connection: Connection, *, was_standby: bool) -> None:
-    """Raises PromotedError if the server was a standby when capture began, and is none any more.
-
-    Positions up to where it was promoted are those of the timeline that bronze knows, and no others may be captured as
-    if they were. What was asked of this connection before was answered by a standby if this one passes.
-    """
-    if was_standby and not is_standby(connection):
-        raise PromotedError("The standby was promoted while capture used it.")
 
 
 def _left_at(settings: ConnectionSettings, timeline: int, earlier: int) -> Lsn | None:

@@ -21,7 +21,7 @@ from walhouse.postgres.connection import source_errors
 from walhouse.postgres.copy_out import copied_blocks
 from walhouse.postgres.expression import leaves_its_parentheses
 from walhouse.postgres.publication import row_filter
-from walhouse.postgres.standby import REPLAY_STATE, ReplayState, is_standby, replay_state, seen_between
+from walhouse.postgres.standby import REPLAY_STATE, ReplayState, replay_state, seen_between
 from walhouse.postgres.visibility import SeenBefore, Visibility
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class KeyedTable:
 
     relation: RelationDescription
     key: tuple[str, ...]
-    """The columns to read by: unique together, none of them NULL."""
+    """The columns to read by. A chunk ends at a value of theirs, so they should tell nearly all rows apart."""
     columns: str
     """Fingerprint of the table's columns when this was made, ``columns_fingerprint``."""
     row_filter: str | None = None
@@ -55,16 +55,24 @@ class KeyedTable:
         """The table that changes are published under."""
         return self.relation.name
 
+    @property
+    def has_rows_without_key(self) -> bool:
+        """Whether a column to read by may be NULL: such rows lie in no range, and are a chunk of their own."""
+        return any(column.name in self.key and column.nullable is not False for column in self.relation.columns)
+
 
 @dataclass(frozen=True, slots=True)
 class KeyChunk:
-    """The rows of a table with keys in ``(after, upto]``; ``after`` None: from the first. Can be pickled."""
+    """The rows of a table with keys in ``(after, upto]``; ``after`` None: from the first. Can be pickled.
+
+    ``upto`` None: the rows that have no key, because a column of it is NULL.
+    """
 
     table: KeyedTable
     number: int
     """Unique in the lake: part of the identity of its rows."""
     after: Key | None
-    upto: Key
+    upto: Key | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +122,9 @@ def keys_condition(relation: RelationDescription, keys: Sequence[Key]) -> str:
 
 
 def largest_key(connection: Connection, table: KeyedTable) -> Key | None:
-    """The key of the last row; None if there is no row."""
-    statement = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT 1").format(
-        _texts(table), _source(table), _where(table), _order(table, sql.SQL("{} DESC"))
+    """The key of the last row; None if no row has a key."""
+    statement = sql.SQL("SELECT {} FROM {} WHERE {} AND {} ORDER BY {} LIMIT 1").format(
+        _texts(table), _source(table), _where(table), _has_key(table), _order(table, sql.SQL("{} DESC"))
     )
     with source_errors(table=str(table.name)), connection.transaction():
         connection.execute("SET TRANSACTION READ ONLY")
@@ -155,25 +163,30 @@ def chunk_ends(
     return ends if len(ends) == count else [*ends, upto]
 
 
-def read_chunk(connection: Connection, chunk: KeyChunk) -> Iterator[tuple[ChunkSnapshot, list[bytes]]]:
+def read_chunk(
+    connection: Connection, chunk: KeyChunk, *, on_standby: bool
+) -> Iterator[tuple[ChunkSnapshot, list[bytes]]]:
     """The blocks of a COPY in text format of the chunk's rows, one a row: the kept columns, by position.
 
-    ``connection``: in autocommit. Raises TableChangedError if the table's columns are no longer those that the chunk
-    was planned for, LockTimeoutError, PrivilegeError.
+    ``connection``: in autocommit. ``on_standby``: what the server is to be. Raises PromotedError if it is none any
+    more, TableChangedError if the table's columns are no longer those that the chunk was planned for,
+    LockTimeoutError, PrivilegeError.
     """
     table = chunk.table
     with source_errors(table=str(table.name)):
-        snapshot = _begin(connection, table)
+        snapshot = _standby_snapshot(connection, table) if on_standby else _primary_snapshot(connection, table)
         for blocks in copied_blocks(connection, _copy(chunk)):
             yield snapshot, blocks
         connection.execute("COMMIT")
 
 
-def _begin(connection: Connection, table: KeyedTable) -> ChunkSnapshot:
-    """The transaction and its snapshot. On a standby the first that is exact, or else the last of some."""
-    if not is_standby(connection):
-        visibility, lsn = _snapshot(connection, table, "pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text")
-        return ChunkSnapshot(Visibility.parse(visibility), Lsn.parse(lsn).page_aligned())
+def _primary_snapshot(connection: Connection, table: KeyedTable) -> ChunkSnapshot:
+    visibility, lsn = _snapshot(connection, table, "pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text")
+    return ChunkSnapshot(Visibility.parse(visibility), Lsn.parse(lsn).page_aligned())
+
+
+def _standby_snapshot(connection: Connection, table: KeyedTable) -> ChunkSnapshot:
+    """The first snapshot that is exact, or else the last of some."""
     for attempt in range(_ATTEMPTS):
         if attempt:
             connection.execute("ROLLBACK")
@@ -239,8 +252,12 @@ def _fingerprint(oid: int) -> sql.Composed:
 
 def _copy(chunk: KeyChunk) -> sql.Composed:
     table = chunk.table
+    if chunk.upto is None:
+        rows = sql.SQL("{} AND NOT {}").format(_where(table), _has_key(table))
+    else:
+        rows = _where(table, chunk.after, chunk.upto)
     return sql.SQL("COPY (SELECT {} FROM {} WHERE {}) TO STDOUT").format(
-        _columns(table.relation.column_names), _source(table), _where(table, chunk.after, chunk.upto)
+        _columns(table.relation.column_names), _source(table), rows
     )
 
 
@@ -255,12 +272,19 @@ def _where(table: KeyedTable, after: Key | None = None, upto: Key | None = None)
     if after is not None:
         conditions.append(_compared(table, ">", after))
     if upto is not None:
-        conditions.append(_compared(table, "<=", upto))
+        conditions += [_has_key(table), _compared(table, "<=", upto)]
     # a line of its own, so that a comment at an expression's end does not reach beyond it
     conditions += [
         sql.SQL("({}\n)").format(sql.SQL(each)) for each in (table.row_filter, table.condition) if each is not None
     ]
     return sql.SQL(" AND ").join(conditions)
+
+
+def _has_key(table: KeyedTable) -> sql.Composable:
+    """SQL that is false for rows without a key, and never NULL."""
+    if not table.has_rows_without_key:
+        return sql.SQL("true")
+    return sql.SQL("(({}) IS NOT NULL)").format(_columns(table.key))
 
 
 def _compared(table: KeyedTable, operator: str, key: Key) -> sql.Composed:

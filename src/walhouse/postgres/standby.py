@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import psycopg
 
-from walhouse.errors import StandbyIdleError, StandbyNotStreamingError
+from walhouse.errors import PromotedError, StandbyIdleError, StandbyNotStreamingError
 from walhouse.lsn import LONG_PAGE_HEADER, Lsn
 from walhouse.postgres.connection import one_row
 from walhouse.postgres.visibility import SeenBefore
@@ -98,6 +98,16 @@ def is_standby(connection: Connection) -> bool:
     return reported == b"on"
 
 
+def require_unpromoted(connection: Connection, *, was_standby: bool) -> None:
+    """Raises PromotedError if the server was a standby when capture began, and is none any more.
+
+    Positions up to where it was promoted are those of the timeline that bronze knows, and no others may be captured as
+    if they were. What was asked of the server before was answered by a standby if this passes.
+    """
+    if was_standby and not one_row(connection, "SELECT pg_is_in_recovery()")[0]:
+        raise PromotedError("The standby was promoted while capture used it.")
+
+
 def replay_state(connection: Connection) -> ReplayState:
     """How far it is now. Outside of the transaction whose snapshot it is asked for, since a query takes one."""
     return ReplayState.of_row(*one_row(connection, f"SELECT {REPLAY_STATE}"))
@@ -106,10 +116,13 @@ def replay_state(connection: Connection) -> ReplayState:
 def seen_between(before: ReplayState, after: ReplayState) -> Seen:
     """What a snapshot has seen that was taken between two readings.
 
-    Raises StandbyNotStreamingError if the WAL does not come by one receiver, so that nobody knows how much was there.
+    Raises PromotedError if the snapshot may be of a timeline that bronze does not know, StandbyNotStreamingError if the
+    WAL does not come by one receiver, so that nobody knows how much was there.
     """
     seen_to = before.position.page_aligned()
-    if not after.in_recovery or after.paused:
+    if not after.in_recovery:
+        raise PromotedError("The standby was promoted while a snapshot was taken.")
+    if after.paused:
         return Seen(seen_to, after.position.page_aligned())
     if after.received is None or after.receiver is None or after.receiver != before.receiver:
         raise _not_streaming("it has no WAL receiver, or another one than a moment ago")

@@ -160,7 +160,11 @@ def test_signals_come_by_the_source_the_lake_and_a_file_and_a_pause_outlives_the
     assert spark.table(str(lake.bronze)).where("kind = 'snapshot'").isEmpty(), "it still is"
     spark.sql(f"INSERT INTO {lake.ops('signals')} VALUES (NULL, NULL, NULL)")
     later.signal("resume-snapshot", {}, "lake")
+    condition = '{"data-collection": "public.t", "filter": "id = 1"}'
+    data = f'{{"data-collections": ["public.t"], "additional-conditions": [{condition}]}}'
+    file.write_text(f'{{"id": "half \\ud800", "type": "execute-snapshot", "data": {data}}}\n')  # no table can hold it
     later.run()
+    assert [note.type for note in notifications_of(spark, lake, "half ?")][-1] == Event.COMPLETED
     assert [note.type for note in notifications_of(spark, lake, "lake")] == [Event.RESUMED]
     assert [note.type for note in notifications_of(spark, lake, "")] == [Event.REFUSED]
     ended = [note.type for note in notifications_of(spark, lake, "s")]

@@ -8,8 +8,9 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
-from walhouse.bronze.requests.notifications import notifications_of
+from walhouse.bronze.requests.notifications import Event, notifications_of
 from walhouse.bronze.snapshots.incremental import IncrementalSnapshots
 from walhouse.errors import SourceUnreachableError, TableNotReadError
 from walhouse.lakehouse.tables import table_exists
@@ -99,6 +100,21 @@ def test_a_table_is_read_by_another_key_if_that_is_asked_for(
     assert sorted(int(row[0]) for row in first.selectExpr("after[0]").collect()) == list(range(401, 501))
 
 
+def test_rows_that_have_no_value_in_the_key_that_was_asked_for_are_a_chunk_of_their_own(
+    spark: SparkSession, table: Database, lake: LakeLayout, house: Walhouse
+) -> None:
+    table.execute("ALTER TABLE t ADD serial int", "UPDATE t SET serial = id / 2 WHERE id > 30")
+    house.signal("execute-snapshot", {"data-collections": [r"public\.t"], "surrogate-key": "serial"})
+    house.run()
+    (proof,) = house.verify()
+    assert (proof.equal, proof.source_rows) == (True, 500)
+    chunks = spark.table(str(lake.bronze)).where("kind = 'snapshot'").groupBy("snapshot.chunk")
+    found = chunks.agg(F.count("*").alias("rows"), F.count(F.expr("after[2]")).alias("with_serial")).orderBy("chunk")
+    *ranges, rest = [(row["rows"], row["with_serial"]) for row in found.collect()]
+    assert rest == (30, 0)
+    assert sum(rows for rows, _ in ranges) == sum(serials for _, serials in ranges) == 470
+
+
 WRONG_CONDITIONS = {
     "id = 1; DELETE FROM t": "no SQL expression",
     "id = ": "no SQL expression",
@@ -116,9 +132,8 @@ def test_a_condition_that_is_none_is_answered_and_changes_nothing(
         "CREATE FUNCTION writes() RETURNS boolean LANGUAGE sql VOLATILE AS 'DELETE FROM public.t RETURNING true'"
     )
     requests = {house.snapshot([T], where=condition): reason for condition, reason in WRONG_CONDITIONS.items()}
-    for surrogate, reason in {"v": "may be NULL", "nobody": "is no captured column"}.items():
-        data = {"data-collections": [r"public\.t"], "surrogate-key": surrogate}
-        requests[house.signal("execute-snapshot", data)] = reason
+    data = {"data-collections": [r"public\.t"], "surrogate-key": "nobody"}
+    requests[house.signal("execute-snapshot", data)] = "is no captured column"
     table.execute("UPDATE t SET v = 'after' WHERE id = 1")
     house.run()
     assert table.execute("SELECT count(*) FROM t") == [(500,)]
@@ -188,6 +203,58 @@ def test_a_column_that_comes_between_planning_and_reading_a_chunk_is_read_with_i
     assert all(proof.equal for proof in house.verify())
 
 
+FAULTS = {
+    "DROP TABLE t": "relation does not exist",
+    "ALTER TABLE t RENAME TO other": "relation does not exist",
+    "REVOKE SELECT ON t FROM {reader}": "permission denied",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_table_that_is_lost_between_planning_and_reading_a_chunk_is_answered_and_the_others_are_read(
+    fault: str,
+    spark: SparkSession,
+    table: Database,
+    lake: LakeLayout,
+    make_house: MakeHouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader, password = f"reader_{table.name}", table.settings.password
+    table.execute(
+        "CREATE TABLE u (id int PRIMARY KEY)",
+        "INSERT INTO u SELECT generate_series(1, 10)",
+        "INSERT INTO t SELECT n, 'x' FROM generate_series(1, 10) AS n",
+        "CREATE PUBLICATION walhouse_test FOR TABLE t, u",
+        f"CREATE ROLE {reader} LOGIN REPLICATION PASSWORD '{password.reveal() if password else 'none'}'",
+        f"GRANT SELECT ON t, u TO {reader}",
+    )
+    plan = chunk_ends
+
+    def then_it_is_lost(*planned: Any, **how: Any) -> list[Key]:
+        ends = plan(*planned, **how)
+        monkeypatch.undo()
+        table.execute(fault.format(reader=reader))
+        return ends
+
+    try:
+        house = make_house(snapshot_mode="no_data", database_user=reader, incremental_snapshot_chunk_size=5)
+        house.run()
+        monkeypatch.setattr("walhouse.bronze.snapshots.incremental.chunk_ends", then_it_is_lost)
+        request = house.snapshot([T, TableName("public", "u")])
+        table.execute("INSERT INTO u VALUES (11)")
+        house.run()
+        told = [note.data for note in notifications_of(spark, lake, request) if "status" in note.data]
+        assert [(each["scanned_collection"], each["status"]) for each in told] == [
+            ("public.t", "SQL_EXCEPTION"),
+            ("public.u", "SUCCEEDED"),
+        ]
+        assert FAULTS[fault] in told[0]["reason"]
+        assert [proof.equal for proof in house.verify([TableName("public", "u")])] == [True]
+        house.close()
+    finally:
+        table.execute(f"DROP OWNED BY {reader}", f"DROP ROLE {reader}")
+
+
 @pytest.mark.parametrize("running_is_newest", [False, True])
 def test_a_table_added_to_the_publication_is_read_once_older_transactions_have_ended(
     spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, *, running_is_newest: bool
@@ -204,9 +271,11 @@ def test_a_table_added_to_the_publication_is_read_once_older_transactions_have_e
         changing.commit()
         if not running_is_newest:
             table.execute("INSERT INTO late VALUES (12)")
+        request = house.snapshot([T])
         house.run()
         read = spark.table(str(lake.bronze)).where("kind = 'snapshot' AND table_name = 'late'")
         assert read.isEmpty(), "it is waited for"
+        assert notifications_of(spark, lake, request)[-1].type is Event.COMPLETED, "no other table waits with it"
     house.run()
     assert [proof.source_rows for proof in house.verify([late]) if proof.equal] == [11 if running_is_newest else 12]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.bronze.snapshots.test_whole import SMALL, KilledError, T, killed_after, proven, read, told
-from walhouse.bronze.snapshots.modes import MODES, FixedMode
+from walhouse.bronze.snapshots.modes import MODES, FixedPolicy
 from walhouse.errors import (
     ConfigurationError,
     NotStreamingError,
@@ -81,6 +81,7 @@ def test_initial_only_reads_once_and_leaves_neither_slot_nor_stream(
     house = make_house(snapshot_mode="initial_only")
     house.run()
     assert slots(rows) == []
+    assert house.status().slot.endswith("_once")
     rows.execute("INSERT INTO t VALUES (11, 'y')")
     house.run()
     assert spark.table(str(lake.gold(T))).count() == 10
@@ -172,7 +173,7 @@ def test_switches_say_whether_to_read_and_whether_to_stream(
     assert len(slots(rows)) == 1
 
 
-class Sundays(FixedMode):
+class Sundays(FixedPolicy):
     """A mode of one's own."""
 
 

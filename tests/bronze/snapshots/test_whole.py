@@ -166,14 +166,20 @@ def test_rows_that_moved_between_two_snapshots_of_one_reading_are_whole_again(
     assert proven(house)
 
 
-def test_a_table_that_was_rewritten_meanwhile_is_read_again_from_its_first_page(
-    spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("change", ["VACUUM FULL t", "ALTER TABLE t ADD more int DEFAULT 7"])
+def test_a_table_that_was_rewritten_or_altered_meanwhile_is_read_again_from_its_first_page(
+    spark: SparkSession,
+    wide: Database,
+    lake: LakeLayout,
+    make_house: MakeHouse,
+    monkeypatch: pytest.MonkeyPatch,
+    change: str,
 ) -> None:
     with monkeypatch.context() as patch:
         killed_after(2, patch)
         with pytest.raises(KilledError):
             make_house(**SMALL).run()
-    wide.execute("DELETE FROM t WHERE id < 50", "VACUUM FULL t")  # what was on unread pages is on read ones now
+    wide.execute("DELETE FROM t WHERE id < 50", change)  # what was on unread pages is on read ones now
     house = make_house(**SMALL)
     house.run()
     assert proven(house)
@@ -291,6 +297,7 @@ def test_a_table_that_a_blocking_snapshot_cannot_read_is_answered_and_the_others
     with pytest.raises(TableNotReadError):
         house.follow(bad)
     notes = notifications_of(spark, lake, bad)
+    assert notes[0].type == "STARTED"
     assert {note.data["scanned_collection"]: note.data["status"] for note in notes if "status" in note.data} == {
         "public.bag": "SQL_EXCEPTION",
         "public.t": "SQL_EXCEPTION",

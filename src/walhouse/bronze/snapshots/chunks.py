@@ -43,6 +43,7 @@ class KeyChunksPlan:
     progress: Progress
     masks: Masks
     flush_timeout_seconds: float
+    on_standby: bool
 
     @property
     def parts(self) -> int:
@@ -66,7 +67,7 @@ class KeyChunksPlan:
         masks, last = MaskBook(self.masks), Lsn(0)
         for chunk in chunks:
             relation, rows = chunk.table.relation, 0
-            for snapshot, blocks in read_chunk(connection, chunk):
+            for snapshot, blocks in read_chunk(connection, chunk, on_standby=self.on_standby):
                 values = texts_of_copy(blocks, len(relation.columns))
                 blocks.clear()  # a row may have a hundred MiB, and needs them once
                 rows_of_chunk = snapshot_rows(

@@ -12,6 +12,7 @@ from walhouse.errors import (
     AuthenticationError,
     LockTimeoutError,
     NoFreeSlotError,
+    PromotedError,
     PublicationError,
     RecoveryConflictError,
     SnapshotLostError,
@@ -30,6 +31,7 @@ OF_THE_SERVER: Final = (
     SnapshotLostError,
     WalNotFlushedError,
     RecoveryConflictError,
+    PromotedError,
     StandbyIdleError,
     StandbyNotStreamingError,
 )

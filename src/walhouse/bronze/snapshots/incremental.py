@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.connection import Connection
-    from walhouse.postgres.key_chunks import KeyedTable
+    from walhouse.postgres.key_chunks import Key, KeyedTable
 
 _ATTEMPTS: Final = 5
 """How often a pass is planned anew because the table's columns changed meanwhile."""
@@ -58,22 +58,16 @@ class ChunksRead:
     """For people: which table, and how much of it is read."""
 
 
+@dataclass(frozen=True, slots=True)
 class IncrementalSnapshots:
     """Reads the queue of one lake, a few chunks of its first table at a time."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        layout: LakeLayout,
-        settings: CaptureSettings,
-        relations: RelationCatalog,
-        conn: Connection,
-    ) -> None:
-        self._spark = spark
-        self._layout = layout
-        self._settings = settings
-        self._relations = relations
-        self._conn = conn
+    _spark: SparkSession
+    _layout: LakeLayout
+    _settings: CaptureSettings
+    _relations: RelationCatalog
+    _conn: Connection
+    _on_standby: bool
 
     def step(self, progress: Progress) -> ChunksRead:
         """Read the next chunks of the first table, or find out that it cannot be read and go on without it.
@@ -107,7 +101,7 @@ class IncrementalSnapshots:
             return self._skipped(
                 progress, ScanStatus.NO_PRIMARY_KEY, "changes do not tell its rows apart, so a part cannot be read"
             )
-        _require_readable_by(relation, head.key)
+        _require_columns(relation, head.key)
         table = keyed_table(
             self._conn,
             relation,
@@ -116,20 +110,14 @@ class IncrementalSnapshots:
             condition=head.condition,
         )
         upto = head.upto or largest_key(self._conn, table)
-        if upto is None:
+        if upto is None and not table.has_rows_without_key:
             return self._skipped(progress, ScanStatus.EMPTY)
         return self._pass(progress, replace(head, upto=upto), table)
 
     def _pass(self, progress: Progress, head: QueuedTable, table: KeyedTable) -> ChunksRead:
-        assert head.upto is not None
-        size, count = self._settings.chunk_rows, self._settings.chunks_in_a_pass
-        ends = chunk_ends(self._conn, table, head.after, head.upto, size=size, count=count)
-        first = progress.queue.next_chunk
-        chunks = [
-            KeyChunk(table, first + place, after, end)
-            for place, (after, end) in enumerate(zip((head.after, *ends[:-1]), ends, strict=True))
-        ]
-        read = replace(head, after=ends[-1], chunks=head.chunks + len(chunks), began=head.began or time.time())
+        chunks = self._next_chunks(head, table, progress.queue.next_chunk)
+        after = next((chunk.upto for chunk in reversed(chunks) if chunk.upto is not None), None)
+        read = replace(head, after=after, chunks=head.chunks + len(chunks), began=head.began or time.time())
         queue = progress.queue.with_head(read, chunks=len(chunks))
         snapshot_id = f"{CHUNK_ID}{head.request}"
         upcoming = replace(
@@ -142,9 +130,21 @@ class IncrementalSnapshots:
             upcoming = replace(upcoming, queue=queue).telling(*told)
         with self._window():
             written, rows = self._append(upcoming, snapshot_id, chunks)
-        estimate = of_chunks(read, size, estimated_rows(self._conn, read.table), time.time())
+        estimate = of_chunks(read, self._settings.chunk_rows, estimated_rows(self._conn, read.table), time.time())
         how_far = f"{read.table} {estimate}".strip()
         return ChunksRead(written, rows, _told(written.queue, read, Event.IN_PROGRESS), how_far)
+
+    def _next_chunks(self, head: QueuedTable, table: KeyedTable, first: int) -> list[KeyChunk]:
+        """Of a pass. Rows without a key come with the last of those that have one."""
+        size, count = self._settings.chunk_rows, self._settings.chunks_in_a_pass
+        ends: list[Key | None] = []
+        if head.upto is not None:
+            ends += chunk_ends(self._conn, table, head.after, head.upto, size=size, count=count)
+        begins = (head.after, *ends[:-1])
+        chunks = [KeyChunk(table, first + place, *both) for place, both in enumerate(zip(begins, ends, strict=False))]
+        if table.has_rows_without_key and (not ends or ends[-1] == head.upto):
+            chunks.append(KeyChunk(table, first + len(chunks), None, None))
+        return chunks
 
     def _window(self) -> AbstractContextManager[None]:
         """Around a pass of chunks, for those who want to see it."""
@@ -178,6 +178,7 @@ class IncrementalSnapshots:
             progress=upcoming,
             masks=self._settings.masks,
             flush_timeout_seconds=self._settings.flush_timeout_seconds,
+            on_standby=self._on_standby,
         )
         seen = Observation()
         rows = load(self._spark, plan).observe(
@@ -199,13 +200,12 @@ class IncrementalSnapshots:
         return ChunksRead(replace(progress, queue=queue).telling(*told), None)
 
 
-def _require_readable_by(relation: RelationDescription, key: Sequence[str] | None) -> None:
-    """Raises ConditionError if rows would be left out that have no value there."""
-    columns = {column.name: column for column in relation.columns}
+def _require_columns(relation: RelationDescription, key: Sequence[str] | None) -> None:
+    """Raises ConditionError if there are no such columns."""
     for name in key or ():
-        if name not in columns or columns[name].nullable is not False:
-            wrong = "is no captured column" if name not in columns else "may be NULL, and such rows would be left out"
-            raise ConditionError(f"The surrogate key {name} of {relation.name} {wrong}.", table=str(relation.name))
+        if name not in relation.column_names:
+            problem = f"The surrogate key {name} of {relation.name} is no captured column."
+            raise ConditionError(problem, table=str(relation.name))
 
 
 def _groups(chunks: Sequence[KeyChunk], workers: int) -> tuple[tuple[KeyChunk, ...], ...]:

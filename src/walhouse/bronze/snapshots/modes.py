@@ -19,7 +19,7 @@ ENTRY_POINTS: Final = "walhouse.snapshot_modes"
 
 
 @runtime_checkable
-class SnapshotMode(Protocol):
+class SnapshotPolicy(Protocol):
     """What ``snapshot.mode: custom`` is to name: a class, or a function, without arguments that gives one of these."""
 
     def reads_data(self, *, begun: bool, unfinished: bool) -> bool:
@@ -37,7 +37,7 @@ class SnapshotMode(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FixedMode:
+class FixedPolicy:
     """A mode that is described by three answers."""
 
     first: bool
@@ -48,28 +48,28 @@ class FixedMode:
     after_loss: bool = False
 
     def reads_data(self, *, begun: bool, unfinished: bool) -> bool:
-        """See SnapshotMode."""
+        """See SnapshotPolicy."""
         return self.always or (self.first and (unfinished or not begun))
 
     def streams(self) -> bool:
-        """See SnapshotMode."""
+        """See SnapshotPolicy."""
         return self.follows
 
     def reads_after_loss(self) -> bool:
-        """See SnapshotMode."""
+        """See SnapshotPolicy."""
         return self.after_loss
 
 
 MODES: Final = {
-    "always": FixedMode(first=True, always=True),
-    "initial": FixedMode(first=True),
-    "initial_only": FixedMode(first=True, follows=False),
-    "no_data": FixedMode(first=False),
-    "when_needed": FixedMode(first=True, after_loss=True),
+    "always": FixedPolicy(first=True, always=True),
+    "initial": FixedPolicy(first=True),
+    "initial_only": FixedPolicy(first=True, follows=False),
+    "no_data": FixedPolicy(first=False),
+    "when_needed": FixedPolicy(first=True, after_loss=True),
 }
 
 
-def custom_mode(name: str) -> SnapshotMode:
+def custom_mode(name: str) -> SnapshotPolicy:
     """The mode behind an entry point of the group ``walhouse.snapshot_modes``, or behind ``module:attribute``.
 
     Raises ConfigurationError if there is none, or if it lacks what a mode must answer.
@@ -81,7 +81,7 @@ def custom_mode(name: str) -> SnapshotMode:
     except (ImportError, AttributeError, ValueError) as error:
         raise _no_mode(name, f"neither an entry point of {ENTRY_POINTS} nor module:attribute ({error})") from error
     mode = maker() if callable(maker) else maker
-    if not isinstance(mode, SnapshotMode):
+    if not isinstance(mode, SnapshotPolicy):
         raise _no_mode(name, "it lacks reads_data, streams or reads_after_loss")
     return mode
 

@@ -40,6 +40,10 @@ class QueuedTable:
     began: float | None = None
     """When its reading began, in seconds since 1970."""
 
+    def waits(self, oldest: int) -> bool:
+        """Whether it may not be read yet, all transactions before ``oldest`` having ended."""
+        return self.not_before is not None and self.not_before > oldest
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotQueue:
@@ -64,6 +68,15 @@ class SnapshotQueue:
         known = {(each.table, each.condition, each.key) for each in self.tables}
         new = [each for each in tables if (each.table, each.condition, each.key) not in known]
         return replace(self, tables=(*self.tables, *new))
+
+    @property
+    def waits_for_transactions(self) -> bool:
+        """Whether a table waits for transactions that ran when it was added."""
+        return any(each.not_before is not None for each in self.tables)
+
+    def waiting_last(self, oldest: int) -> Self:
+        """With those that wait while ``oldest`` runs behind the others."""
+        return replace(self, tables=tuple(sorted(self.tables, key=lambda each: each.waits(oldest))))
 
     def without(self, tables: Iterable[TableName]) -> Self:
         """Without these tables."""

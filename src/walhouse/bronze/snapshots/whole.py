@@ -18,8 +18,8 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.bronze.append import append
-from walhouse.bronze.requests.notifications import INITIAL, Event, Notification, RowsOf, ScanStatus
-from walhouse.bronze.snapshots.faults import OF_THE_SERVER
+from walhouse.bronze.requests.notifications import Event, ScanStatus
+from walhouse.bronze.snapshots.outcome import GONE, after_pieces, note_of, passed_over, require_passable
 from walhouse.bronze.snapshots.pieces import Piece, passes, pieces_of, tasks
 from walhouse.bronze.snapshots.queue import QueuedTable
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
@@ -38,6 +38,7 @@ from walhouse.postgres.snapshot import (
     plan_chunks,
     visibility_of,
 )
+from walhouse.postgres.standby import require_unpromoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -86,22 +87,16 @@ class _Session:
     captured_at: int
 
 
+@dataclass(frozen=True, slots=True)
 class WholeSnapshots:
     """Reads whole tables into one lake."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        layout: LakeLayout,
-        settings: CaptureSettings,
-        relations: RelationCatalog,
-        conn: Connection,
-    ) -> None:
-        self._spark = spark
-        self._layout = layout
-        self._settings = settings
-        self._relations = relations
-        self._conn = conn
+    _spark: SparkSession
+    _layout: LakeLayout
+    _settings: CaptureSettings
+    _relations: RelationCatalog
+    _conn: Connection
+    _on_standby: bool
 
     def read(self, opening: Opening, report: Callable[[PassOfSnapshot], None]) -> None:
         """Read all that is left. ``report``: told of each pass, once it is in bronze. Raises what the session, the
@@ -117,6 +112,7 @@ class WholeSnapshots:
             created_slot(settings.connection, name, temporary=temporary) as exported,
             imported_snapshot(settings.connection, exported.name) as connection,
         ):
+            require_unpromoted(self._conn, was_standby=self._on_standby)  # else its LSN is of another timeline
             session = _Session(exported, locks, connection, time.time_ns() // 1000)
             at = exported.consistent_point
             progress = opening.progress_at(at)
@@ -134,13 +130,13 @@ class WholeSnapshots:
         if reading.began is None:
             reading = replace(reading, began=time.time())
             if reading.kind is WholeKind.INITIAL:  # of others it was told when they were asked for
-                progress = progress.telling(_note(reading, Event.STARTED))
+                progress = progress.telling(note_of(reading, Event.STARTED))
         catalog, pieces = self._catalog(), list[Piece]()
         first = progress.queue.next_chunk
         for table in reading.tables:
             relation = catalog.get(table.table)
             if relation is None:
-                reading, note = _passed_over(reading, table.table, ScanStatus.UNKNOWN_SCHEMA, _GONE)
+                reading, note = passed_over(reading, table.table, ScanStatus.UNKNOWN_SCHEMA, GONE)
                 progress = progress.telling(note)
                 continue
             try:
@@ -148,7 +144,7 @@ class WholeSnapshots:
                     mine = self._pieces(table, relation, first, session)
             except SourceError as error:
                 require_passable(reading, error)
-                reading, note = _passed_over(reading, table.table, ScanStatus.SQL_EXCEPTION, error.problem)
+                reading, note = passed_over(reading, table.table, ScanStatus.SQL_EXCEPTION, error.problem)
                 progress = progress.telling(note)
                 continue
             pieces += mine
@@ -188,9 +184,9 @@ class WholeSnapshots:
     def _append(self, progress: Progress, pieces: Sequence[Piece], session: _Session) -> tuple[Progress, int]:
         """One pass: the pieces' rows, what describes them, and the state after them; and how many rows that were."""
         reading, at = progress.queue.whole[0], session.exported.consistent_point
-        left, told = _after(reading, pieces)
+        left, told = after_pieces(reading, pieces)
         if not left.tables and progress.queue.has_none_of(reading.request):
-            told.append(_note(left, Event.COMPLETED))
+            told.append(note_of(left, Event.COMPLETED))
         upcoming = replace(
             progress.next(progress.captured_to, progress.publication),
             messages=progress.messages,
@@ -232,35 +228,6 @@ class WholeSnapshots:
         return written, int(seen.get["rows"])
 
 
-def without_table(progress: Progress, error: SourceError) -> Progress:
-    """The reading at work goes on without the table that the error is about. Raises it if that cannot be."""
-    reading = progress.queue.whole[0]
-    require_passable(reading, error)
-    table = next(each.table for each in reading.tables if str(each.table) == error.fields["table"])
-    reading, note = _passed_over(reading, table, ScanStatus.SQL_EXCEPTION, error.problem)
-    is_last = not reading.tables and progress.queue.has_none_of(reading.request)
-    done = (_note(reading, Event.COMPLETED),) if is_last else ()
-    return replace(progress, queue=progress.queue.with_reading(reading)).telling(note, *done)
-
-
-def require_passable(reading: WholeReading, error: SourceError) -> None:
-    """Raise the error again, unless it is one table's fault and only a signal asked for that table."""
-    tables = {str(table.table) for table in reading.tables}
-    if reading.kind is WholeKind.INITIAL or isinstance(error, OF_THE_SERVER) or error.fields.get("table") not in tables:
-        raise error
-
-
-def _passed_over(
-    reading: WholeReading, table: TableName, status: ScanStatus, reason: str
-) -> tuple[WholeReading, Notification]:
-    reading = reading.without(table)
-    facts = {"status": status.value, "total_rows_scanned": "0", "reason": reason}
-    return reading, _note(reading, Event.TABLE_SCAN_COMPLETED, table, **facts)
-
-
-_GONE = "the table is not captured, or not there any more"
-
-
 def _passing_name(slot: str) -> str:
     """Of a slot that lasts as long as its session: a name that none of before has, which the server may still hold."""
     return f"{slot[:40]}_{uuid.uuid4().hex[:12]}"
@@ -271,41 +238,3 @@ def _chosen(connection: Connection, relation: RelationDescription, statement: st
     select = chosen_rows(connection, relation, statement)
     name = relation.name
     return Chunk(name, name, 0, first_page=0, end_page=None, pages=1, row_filter=None, statement=select)
-
-
-def _after(reading: WholeReading, pieces: Sequence[Piece]) -> tuple[WholeReading, list[Notification]]:
-    """The reading after these pieces, and what to tell of them."""
-    before = {table.table: table for table in reading.tables}
-    after: dict[TableName, WholeTable | None] = {}
-    told: list[Notification] = []
-    for piece in pieces:
-        name = piece.relation.name
-        if name not in after and not before[name].has_begun:
-            told.append(_note(reading, Event.IN_PROGRESS, name))
-        if piece.after is not None:
-            after[name] = before[name] = piece.after
-            continue
-        begun = before[name].first_chunk
-        rows = RowsOf(reading.id, *name, piece.number if begun is None else begun)
-        note = _note(reading, Event.TABLE_SCAN_COMPLETED, name, status=ScanStatus.SUCCEEDED.value)
-        told.append(replace(note, rows_of=rows))
-        after[name] = None
-    tables = (after.get(table.table, table) for table in reading.tables)
-    done = sum(table.pages for table in reading.tables if after.get(table.table, table) is None)
-    left = replace(
-        reading,
-        tables=tuple(table for table in tables if table is not None),
-        pages_done=reading.pages_done + done,
-    )
-    return left, told
-
-
-_LISTED = 20
-"""How many tables a notification names as those that are not done; a thousand would be named a thousand times."""
-
-
-def _note(reading: WholeReading, event: Event, table: TableName | None = None, **facts: str) -> Notification:
-    name = "scanned_collection" if event is Event.TABLE_SCAN_COMPLETED else "current_collection_in_progress"
-    own = {} if table is None else {name: str(table)}
-    listed = ",".join(str(each.table) for each in reading.tables[:_LISTED])
-    return Notification(reading.request, event, INITIAL, {"data_collections": listed, **own, **facts})
