@@ -40,11 +40,13 @@ TABLES = tuple(TableName("public", name) for name in ("docs", "Größe, mm", "fu
 class Hammer(threading.Thread):
     """One writer with a seed of its own; several of them meet on the same keys."""
 
-    def __init__(self, database: Database, seed: int, transactions: int) -> None:
+    def __init__(self, database: Database, seed: int, transactions: int, *, pause: float = 0.0) -> None:
+        """``pause``: seconds after each transaction, where the machine is needed for what it is tested with."""
         super().__init__(name=f"hammer-{seed}", daemon=True)
         self._database = database
         self._chance = random.Random(seed)
         self._transactions = transactions
+        self._pause = pause
         self._stopped = threading.Event()
         self.failure: BaseException | None = None
         self.committed = 0
@@ -66,6 +68,7 @@ class Hammer(threading.Thread):
             with self._database.connect(autocommit=False) as connection:
                 while self.committed < self._transactions and not self._stopped.is_set():
                     self._transaction(connection)
+                    self._stopped.wait(self._pause)
         except BaseException as failure:  # noqa: BLE001  (raised where the thread is waited for)
             self.failure = failure
 

@@ -52,7 +52,7 @@ def test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_ke
         "table_include_list": ",".join(map(str, TABLES)),
         "snapshot_mode": "no_data",
         "incremental_snapshot_chunk_size": 5,
-        "lake_snapshot_pass_rows": 30,
+        "lake_snapshot_pass_rows": 100,
     }
     house = make_house(**settings)
     house.run()
@@ -61,7 +61,7 @@ def test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_ke
     for number in count(1):
         with ExitStack() as writers:
             for seed in (1, 2, 3):
-                writers.enter_context(Hammer(database, 10 * number + seed, 10_000))
+                writers.enter_context(Hammer(database, 10 * number + seed, 10_000, pause=0.01))
             kind = "blocking" if number % 4 == 0 else "incremental"
             data = {"data-collections": [re.escape(str(table)) for table in TABLES], "type": kind}
             request = house.signal("execute-snapshot", data)

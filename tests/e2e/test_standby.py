@@ -190,13 +190,19 @@ def test_a_snapshot_goes_on_after_its_standby_was_restarted_and_after_it_was_pro
             with pytest.raises(SourceError) as lost:
                 house.run(progress=Once(standby.restart))
         assert not isinstance(lost.value, PromotedError)
+        [waiting] = house.status().snapshots
+        assert (waiting.table, waiting.state, waiting.interrupted) == (table, "interrupted", lost.value.problem)
         both.primary.execute("UPDATE t SET v = 'replayed' WHERE id % 50 = 2", "DELETE FROM t WHERE id % 50 = 3")
         both.catch_up()
-        with both.telling_what_runs(), pytest.raises(PromotedError):
+        with both.telling_what_runs(), pytest.raises(PromotedError) as left:
             house.run(progress=Once(promoted))
+        told = notifications_of(spark, lake, waiting.request)
+        interrupted = [note.data["reason"] for note in told if note.type is Event.INTERRUPTED]
+        assert interrupted == [lost.value.problem, left.value.problem]
         both.primary.execute("UPDATE t SET v = 'on another timeline'")
         house.run()
         assert [(proof.equal, proof.source_rows) for proof in house.verify()] == [(True, 480)]
+        assert house.status().snapshots == ()
         assert gold_rows(spark, lake, table) == source_rows(both.standby, table)
         read = spark.table(str(lake.bronze)).where("kind = 'snapshot'")
         assert read.select("snapshot.chunk", "seq").distinct().count() == read.count()

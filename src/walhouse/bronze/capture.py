@@ -7,12 +7,14 @@ commit, read the progress back from bronze, and only then advance the slot, to j
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from walhouse.bronze.beginning import Beginning
 from walhouse.bronze.progress import Progress, reached, read_progress
 from walhouse.bronze.requests.channels import SignalChannels
+from walhouse.bronze.requests.notifications import INCREMENTAL, INITIAL, Event, Notification
 from walhouse.bronze.requests.signals import follow
 from walhouse.bronze.requests.teller import Teller
 from walhouse.bronze.snapshots.estimate import of_reading
@@ -39,7 +41,7 @@ from walhouse.postgres.standby import is_standby, require_unpromoted
 from walhouse.postgres.wal import flushed_lsn, insert_lsn, oldest_running, wait_flushed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -130,7 +132,8 @@ class Capture:
         if reads:
             time.sleep(self._settings.snapshots.delay_seconds)
         while opening is not None:
-            self._read_whole(opening, report)
+            with self._told_if_interrupted(opening.reading.request, INITIAL):
+                self._read_whole(opening, report)
             opening = self._beginning.going_on(self._require_begun(), starts=False)
         progress = self._require_begun()
         self._relations.refresh(progress.pass_number)
@@ -230,19 +233,34 @@ class Capture:
         pass of chunks. Nothing if nothing may be read now."""
         progress = self._require_begun()
         if progress.queue.whole:
-            self._read_whole(Opening(progress.queue.whole[0], None, lambda _: progress), report)
+            reading = progress.queue.whole[0]
+            with self._told_if_interrupted(reading.request, INITIAL):
+                self._read_whole(Opening(reading, None, lambda _: progress), report)
+                return self.run(self._closing, report)
+        queue = self._chunks_to_read()
+        if queue is None:
+            return progress
+        with self._told_if_interrupted(queue.tables[0].request, INCREMENTAL):
+            self._read_chunks(replace(progress, queue=queue), report)
+            return self.run(self._closing, report)
+
+    def _read_chunks(self, progress: Progress, report: Callable[[CaptureStep], None]) -> None:
+        step = self._snapshots.step(progress)
+        if step.rows is None:
+            self._save(step.progress)
         else:
-            queue = self._chunks_to_read()
-            if queue is None:
-                return progress
-            step = self._snapshots.step(replace(progress, queue=queue))
-            if step.rows is None:
-                self._save(step.progress)
-            else:
-                self._took(step.progress, insert_lsn(self._conn).page_aligned(), step.rows, report, step.how_far)
-            if step.note is not None:
-                self._teller.note(step.note, after=len(progress.untold))
-        return self.run(self._closing, report)
+            self._took(step.progress, insert_lsn(self._conn).page_aligned(), step.rows, report, step.how_far)
+        if step.note is not None:
+            self._teller.note(step.note, after=len(progress.untold))
+
+    @contextmanager
+    def _told_if_interrupted(self, request: str, aggregate: str) -> Iterator[None]:
+        """A reading that the source interrupts goes on with the next run; until then people see why it stands."""
+        try:
+            yield
+        except SourceError as error:
+            self._teller.tell_now(Notification(request, Event.INTERRUPTED, aggregate, {"reason": error.problem}))
+            raise
 
     def _read_whole(self, opening: Opening, report: Callable[[CaptureStep], None]) -> None:
         """Read whole tables; one that cannot be read is answered, and left out, if a signal asked for it."""

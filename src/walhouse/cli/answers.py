@@ -78,6 +78,8 @@ def _print_status(found: Status) -> None:
                 for each in found.snapshots
             ],
         )
+    for request, why in {each.request: each.interrupted for each in found.snapshots if each.interrupted}.items():
+        typer.echo(f"{request} was interrupted, and goes on with the next run: {why}")
 
 
 def verify(

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.bronze.progress import read_position, read_progress
+from walhouse.bronze.requests.notifications import interruptions
 from walhouse.bronze.snapshots.estimate import of_chunks, of_reading
 from walhouse.bronze.snapshots.queue import NOTHING_QUEUED
 from walhouse.changes.epochs import EpochState, Layer
@@ -56,12 +57,14 @@ class SnapshotStatus:
     request: str
     table: TableName
     state: str
-    """reading, waiting or paused."""
+    """reading, waiting, paused or interrupted."""
     chunks: int
     rows: int
     estimated_rows: int | None
     rows_per_second: int | None = None
     seconds_left: int | None = None
+    interrupted: str | None = None
+    """Why its request stands still, if the source failed and nothing was read since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,7 @@ def _snapshots(
 ) -> tuple[SnapshotStatus, ...]:
     progress = read_progress(spark, layout)
     queue = NOTHING_QUEUED if progress is None else progress.queue
+    why = interruptions(spark, layout) if queue.whole or queue.tables else {}
     whole = (
         _whole(each, reading, conn, reads=number == place == 0)
         for number, reading in enumerate(queue.whole)
@@ -139,7 +143,12 @@ def _snapshots(
         )
         for number, each in enumerate(queue.tables)
     )
-    return (*whole, *chunked)
+    return tuple(_interrupted(each, why.get(each.request)) for each in (*whole, *chunked))
+
+
+def _interrupted(table: SnapshotStatus, why: str | None) -> SnapshotStatus:
+    state = "interrupted" if table.state == "reading" and why is not None else table.state
+    return replace(table, state=state, interrupted=why)
 
 
 def _whole(table: WholeTable, reading: WholeReading, conn: Connection, *, reads: bool) -> SnapshotStatus:

@@ -3,8 +3,8 @@
 Invariant: a notification is written after what it tells is durable, and is never lost: what is still to be told is part
 of the progress row, and is written once, however often a process dies in between. How far a reading is (IN_PROGRESS of
 chunks) is told in passing only. A value of a row (a key) is in the table at most, never in the log.
-Source: Debezium 3.6, "Notifications": types, fields and their order; ``REFUSED`` and ``CHANGES_LOST`` are walhouse's
-own.
+Source: Debezium 3.6, "Notifications": types, fields and their order; ``REFUSED``, ``CHANGES_LOST`` and
+``INTERRUPTED`` are walhouse's own.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ class Event(StrEnum):
     REFUSED = "REFUSED"
     CHANGES_LOST = "CHANGES_LOST"
     """Of walhouse's own: tables are read anew, since changes were lost with the slot."""
+    INTERRUPTED = "INTERRUPTED"
+    """Of walhouse's own: the source failed. The reading goes on with the next run, where it was."""
 
 
 class ScanStatus(StrEnum):
@@ -131,6 +133,17 @@ def notifications_of(spark: SparkSession, layout: LakeLayout, request: str) -> l
         Notification(row["id"], Event(row["type"]), row["aggregate_type"], row["additional_data"])
         for row in few_rows(rows)
     ]
+
+
+def interruptions(spark: SparkSession, layout: LakeLayout) -> dict[str, str]:
+    """Why the requests stand still of which an interruption was told last, by their ids."""
+    table = layout.ops("notifications")
+    if not table_exists(spark, table):
+        return {}
+    told_last = F.struct("type", F.col("additional_data")["reason"].alias("reason"))
+    last = F.max_by(told_last, F.struct("timestamp", "number"))
+    told = spark.table(str(table)).groupBy("id").agg(last.alias("last")).where(F.col("last.type") == Event.INTERRUPTED)
+    return {row["id"]: row["reason"] for row in few_rows(told.select("id", "last.reason"))}
 
 
 class Once(NamedTuple):

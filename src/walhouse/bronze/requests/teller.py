@@ -38,6 +38,10 @@ class Teller:
         """What may be told in passing, after so many of what is to be told; a crash may lose it."""
         self._notes.append((after, note))
 
+    def tell_now(self, note: Notification) -> None:
+        """Write one that no progress has; a crash may lose it."""
+        notify(self._spark, self._layout, self._connector, [note])
+
     def tell(self, progress: Progress, *, at_once: bool) -> bool:
         """Whether all that the progress has to tell is in the table now."""
         if not progress.untold and not self._notes:
