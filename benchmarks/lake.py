@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 import yaml
 from psycopg.conninfo import conninfo_to_dict
 
+from benchmarks.lag import Moment
 from benchmarks.table import TABLE, Source
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class LakeProcess:
 
     folder: Path
     process: subprocess.Popen[str]
+    passes: list[Moment] = field(default_factory=list)
+    """All passes of bronze so far, each with the time at which it was durable."""
 
     @classmethod
     def start(cls, folder: Path) -> Self:
@@ -60,7 +63,9 @@ class LakeProcess:
         answer = self.process.stdout.readline()
         if not answer:
             raise RuntimeError(f"walhouse ended. See {self.folder / 'walhouse.log'}.")
-        return float(json.loads(answer)["seconds"])
+        facts = json.loads(answer)
+        self.passes += [Moment(*each) for each in facts["passes"]]
+        return float(facts["seconds"])
 
     def _configuration(self, source: Source) -> Path:
         facts = conninfo_to_dict(source.dsn)

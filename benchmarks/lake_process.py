@@ -1,7 +1,8 @@
 """``python -m benchmarks.lake_process``: walhouse in a process of its own, so that its cost can be told from others'.
 
 Each line of standard input asks for one step: a configuration's path, a blank, and the step's name. Each
-answers with one line of JSON: the seconds from the call to its return. Spark and the houses stay open in between.
+answers with one line of JSON: the seconds from the call to its return, and when each pass of bronze was durable, up to
+which position. Spark and the houses stay open in between.
 """
 
 from __future__ import annotations
@@ -20,17 +21,34 @@ from walhouse.names import TableName
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from walhouse.lsn import Lsn
 
-def _incremental(house: Walhouse) -> None:
+
+class Passes:
+    """Notes when passes of bronze were durable, and up to which position; a ``Reporter``."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[float, int]] = []
+
+    def update(
+        self, stage: str, *, rows: int = 0, lsn: Lsn | None = None, target: Lsn | None = None, detail: str = ""
+    ) -> None:
+        """Called after each pass of each layer."""
+        del rows, target, detail
+        if stage == "capture" and lsn is not None:
+            self.seen.append((time.time(), int(lsn)))
+
+
+def _incremental(house: Walhouse, passes: Passes) -> None:
     house.snapshot([TableName(*TABLE.split("."))])
-    house.capture()
+    house.capture(passes)
 
 
-_STEPS: Final[Mapping[str, Callable[[Walhouse], object]]] = {
+_STEPS: Final[Mapping[str, Callable[[Walhouse, Passes], object]]] = {
     "capture": Walhouse.capture,
     "silver": Walhouse.silver,
     "gold": Walhouse.gold,
-    "run": Walhouse.run,
+    "run": lambda house, passes: house.run(progress=passes),
     "incremental": _incremental,
 }
 
@@ -44,9 +62,10 @@ def main() -> None:
         conf, step = request.rsplit(maxsplit=1)
         if conf not in houses:
             houses[conf] = Walhouse.open(conf, spark)
-        begin = time.monotonic()
-        _STEPS[step](houses[conf])
-        print(json.dumps({"seconds": time.monotonic() - begin}), file=answers, flush=True)
+        begin, passes = time.monotonic(), Passes()
+        _STEPS[step](houses[conf], passes)
+        answer = {"seconds": time.monotonic() - begin, "passes": passes.seen}
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 def _answers_of_its_own() -> TextIO:

@@ -18,6 +18,7 @@ from psycopg import sql
 
 from benchmarks import debezium
 from benchmarks.debezium import DebeziumEngine
+from benchmarks.lag import longest_lag, steady_writer
 from benchmarks.lake import SLOT, LakeProcess, Step
 from benchmarks.processes import Cost, ProcessMeter, can_measure
 from benchmarks.table import Source, count_rows, create_slot, create_table, drop_slot, make_changes
@@ -68,6 +69,8 @@ class Measurement:
     small_pass: dict[str, float] = field(default_factory=dict)
     longest_transaction: dict[str, float] = field(default_factory=dict)
     """Seconds, of an incremental snapshot's sessions."""
+    longest_lag: dict[str, float] = field(default_factory=dict)
+    """Seconds that a commit waited to be in bronze, without a snapshot and during one."""
 
     def raw(self) -> dict[str, Any]:
         """All figures, as JSON has them."""
@@ -96,6 +99,7 @@ class Bench:
             source = self._source("main", self._result.rows)
             self._both(source, self._result.rows, self._result.changes, self._result.phases)
             self._small_passes(source)
+            self._lag(source)
 
     def _both(self, source: Source, rows: int, changes: int, phases: dict[str, Phase]) -> None:
         engine, lake = self._engine, self._lake
@@ -161,6 +165,23 @@ class Bench:
             for step in STREAM_STEPS:
                 seconds[step].append(self._lake.run(source, step))
         self._result.small_pass = {step: statistics.median(each[1:]) for step, each in seconds.items()}
+
+    def _lag(self, source: Source) -> None:
+        """Of the stream while it is all there is to do, and while the table is read by chunks."""
+        lake = self._lake
+
+        def watched(work: Callable[[], object]) -> float:
+            first = len(lake.passes)
+            with steady_writer(source) as written:
+                work()
+            return longest_lag(written, lake.passes[first:])
+
+        self._result.longest_lag = {
+            "stream_alone": watched(lambda: [lake.run(source, "capture") for _ in range(_SMALL_PASSES)]),
+            "during_snapshot": watched(lambda: lake.run(source, "incremental")),
+        }
+        for name, seconds in self._result.longest_lag.items():
+            self._say(f"longest lag, {name:<25} {seconds:8.2f} s")
 
     def _measured(self, side: int, work: Callable[[], float]) -> tuple[float, Cost | None, Cost | None]:
         if not can_measure():

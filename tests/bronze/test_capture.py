@@ -18,6 +18,7 @@ from walhouse.errors import (
     SlotMissingError,
 )
 from walhouse.lsn import Lsn
+from walhouse.names import TableName
 from walhouse.postgres.slot import advance
 
 if TYPE_CHECKING:
@@ -261,6 +262,28 @@ def test_a_new_column_shows_in_bronze_before_any_change_has_it(
     house.capture()
     described = [json.loads(row["relation"]) for row in rows(spark, lake, "relation")]
     assert [[column["name"] for column in each["columns"]] for each in described] == [["id", "v"], ["id", "v", "extra"]]
+
+
+def test_a_progress_row_tells_how_many_relations_its_pass_describes(
+    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    """What has none is not looked through for some."""
+    house = make_house()
+    house.capture()
+    for statement in ("INSERT INTO t VALUES (1, 'x')", "ALTER TABLE t ADD COLUMN extra int", "UPDATE t SET extra = 2"):
+        table.execute(statement)
+        house.capture()
+    house.snapshot([TableName("public", "t")])
+    house.capture()
+    described = spark.table(str(lake.bronze)).where("kind IN ('relation', 'progress')").groupBy("pass")
+    of_kind = [F.count_if(F.col("kind") == kind).alias(kind) for kind in ("relation", "progress")]
+    told = F.max(F.get_json_object("progress", "$.counts.relations").cast("int")).alias("told")
+    passes = described.agg(*of_kind, told).orderBy("pass").collect()
+    assert [row["relation"] for row in passes if row["told"] is not None] == [
+        row["told"] for row in passes if row["told"] is not None
+    ]
+    assert sum(row["relation"] for row in passes) == 2
+    assert {row["told"] for row in passes} == {0, 1}
 
 
 def test_a_publication_that_was_made_again_is_a_gap_with_a_name(table: Database, make_house: MakeHouse) -> None:

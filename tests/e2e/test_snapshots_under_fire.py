@@ -35,8 +35,8 @@ pytestmark = [pytest.mark.server, pytest.mark.spark]
 DOCS, FULL, SMALL = (TableName("public", name) for name in ("docs", "full_key", "small"))
 TABLES = (DOCS, FULL, SMALL)
 ROUNDS = 20
-PROVEN_EVERY = 5
-"""Rounds: bronze alone between, so that layers get commits of several snapshots at once, too."""
+PROVEN_EVERY = 10
+"""Rounds: one table into bronze alone between, so that layers get commits of several snapshots at once, too."""
 
 SOAK_SECONDS = 60 * float(os.environ.get("WALHOUSE_SOAK_MINUTES", "0"))
 """`make soak MINUTES=…`: go on for so long."""
@@ -62,8 +62,9 @@ def test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_ke
         with ExitStack() as writers:
             for seed in (1, 2, 3):
                 writers.enter_context(Hammer(database, 10 * number + seed, 10_000, pause=0.01))
+            tables = TABLES if number % PROVEN_EVERY == 0 else (TABLES[number % len(TABLES)],)
             kind = "blocking" if number % 4 == 0 else "incremental"
-            data = {"data-collections": [re.escape(str(table)) for table in TABLES], "type": kind}
+            data = {"data-collections": [re.escape(str(table)) for table in tables], "type": kind}
             request = house.signal("execute-snapshot", data)
             if number % PROVEN_EVERY == 0:
                 house.close()

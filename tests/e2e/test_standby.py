@@ -198,7 +198,9 @@ def test_a_snapshot_goes_on_after_its_standby_was_restarted_and_after_it_was_pro
             house.run(progress=Once(promoted))
         told = notifications_of(spark, lake, waiting.request)
         interrupted = [note.data["reason"] for note in told if note.type is Event.INTERRUPTED]
-        assert interrupted == [lost.value.problem, left.value.problem]
+        # an initial snapshot is one: what was begun before the promotion is read to its end, and only the stream stops
+        also = [left.value.problem] if kind == "incremental" else []
+        assert interrupted == [lost.value.problem, *also]
         both.primary.execute("UPDATE t SET v = 'on another timeline'")
         house.run()
         assert [(proof.equal, proof.source_rows) for proof in house.verify()] == [(True, 480)]

@@ -283,7 +283,7 @@ class Capture:
     ) -> None:
         """Rows of a snapshot are in bronze; the stream must come to ``at`` before they are used."""
         self._progress = progress
-        self._relations.refresh(progress.pass_number)
+        self._relations.refresh(progress.pass_number, last_has_none=progress.describes_nothing)
         self._closing = max(self._closing, at)
         report(CaptureStep(progress, self._closing, rows, snapshot))
 
@@ -339,7 +339,8 @@ class Capture:
         slot = self._beginning.require_slot(progress)
         closes = end >= self._closing and not progress.is_reading
         self._progress = written = self._stream.read(progress, end, slot, closes=closes)
-        self._relations.refresh(written.pass_number)  # it is in bronze, whatever becomes of the slot
+        # it is in bronze, whatever becomes of the slot
+        self._relations.refresh(written.pass_number, last_has_none=written.describes_nothing)
         advance(self._conn, self._settings.slot, written.captured_to)
         return written
 

@@ -81,6 +81,11 @@ class Progress:
         """Whether whole tables are being read: their rows are of no use before all of them are there."""
         return bool(self.queue.whole) and self.queue.whole[0].began is not None
 
+    @property
+    def describes_nothing(self) -> bool:
+        """Whether it is known that its pass has no relation rows."""
+        return dict(self.counts).get("relations") == 0
+
     def opened(self) -> Progress:
         """The same, its rows not to be used yet."""
         return self if self.is_open else replace(self, open_since=self.pass_number)

@@ -69,6 +69,7 @@ class WalRangePlan:
                 lone_messages.update(_lone_messages(rows, window.end))
                 yield masks.masked(without_unwanted_messages(rows, self.messages), decoder.relations)
         counts = {name: int(value) for name, value in asdict(decoder.finish()).items() if value is not None}
+        counts["relations"] += len(self.announced)
         progress = replace(
             self.progress, counts=tuple(counts.items()), messages=tuple(sorted(lone_messages)), last=decoder.last
         )

@@ -32,8 +32,10 @@ class RelationCatalog:
         self._known: dict[int, RelationDescription] = {}
         self._read_to = -1
 
-    def refresh(self, to_pass: int) -> None:
-        """Read the relation rows of passes not read so far."""
+    def refresh(self, to_pass: int, *, last_has_none: bool = False) -> None:
+        """Read the relation rows of passes not read so far. ``last_has_none``: the last is known to have none."""
+        if last_has_none and to_pass == self._read_to + 1:
+            self._read_to = to_pass
         if to_pass <= self._read_to:
             return
         rows = (

@@ -204,8 +204,8 @@ def test_a_column_that_comes_between_planning_and_reading_a_chunk_is_read_with_i
 
 
 FAULTS = {
-    "DROP TABLE t": "relation does not exist",
-    "ALTER TABLE t RENAME TO other": "relation does not exist",
+    "DROP TABLE t": 'relation "public.t" does not exist',
+    "ALTER TABLE t RENAME TO other": 'relation "public.t" does not exist',
     "REVOKE SELECT ON t FROM {reader}": "permission denied",
 }
 

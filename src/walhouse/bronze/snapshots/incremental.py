@@ -169,11 +169,13 @@ class IncrementalSnapshots:
         needed = (*described, *(chunk.table.relation for chunk in chunks))
         relations = {relation.version: relation for relation in needed}
         known = self._relations.versions
+        announced = tuple(relation for version, relation in relations.items() if version not in known)
+        upcoming = replace(upcoming, counts=(("relations", len(announced)),))
         plan = KeyChunksPlan(
             settings=self._settings.connection,
             groups=_groups(chunks, self._settings.snapshots.workers),
             snapshot_id=snapshot_id,
-            announced=tuple(relation for version, relation in relations.items() if version not in known),
+            announced=announced,
             captured_at=time.time_ns() // 1000,
             progress=upcoming,
             masks=self._settings.masks,

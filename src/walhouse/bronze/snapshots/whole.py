@@ -200,6 +200,8 @@ class WholeSnapshots:
         described = {piece.relation.name: piece.relation for piece in pieces}
         known = self._relations.versions
         new = self._catalog() if progress.pass_number == 0 else described
+        announced = tuple(relation for relation in new.values() if relation.version not in known)
+        upcoming = replace(upcoming, counts=(("relations", len(announced)),))
         chunks = [piece.chunk for piece in pieces if piece.chunk is not None]
         plan = SnapshotPlan(
             settings=self._settings.connection,
@@ -216,7 +218,7 @@ class WholeSnapshots:
             masks=self._settings.masks,
             for_events=True,
             bases=tuple((piece.relation.name, piece.number) for piece in pieces if piece.chunk is None),
-            announced=tuple(relation for relation in new.values() if relation.version not in known),
+            announced=announced,
         )
         rows = load(self._spark, plan)
         if self._settings.snapshots.parallelism:
@@ -224,7 +226,7 @@ class WholeSnapshots:
         seen, is_read = Observation(), F.col("kind") == Kind.SNAPSHOT.value
         observed = rows.observe(seen, F.count(F.when(is_read, 1)).alias("rows"))
         written = append(self._spark, self._layout, observed, upcoming)
-        self._relations.refresh(written.pass_number)
+        self._relations.refresh(written.pass_number, last_has_none=written.describes_nothing)
         return written, int(seen.get["rows"])
 
 
