@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PAUSE_SECONDS: Final = 0.1
 _CHANGES: Final = 50
 _UPDATE: Final = f"""
-    UPDATE {TABLE} SET quantity = (quantity + 1) % 500
+    UPDATE {TABLE} SET quantity = (quantity + 1) %% 500
     WHERE id IN (SELECT (SELECT min(id) FROM {TABLE}) + 1000 + n * 37 FROM generate_series(1, %s) AS n)"""
 
 
@@ -38,8 +38,15 @@ def steady_writer(source: Source) -> Iterator[list[Moment]]:
     """Commits 50 changes each tenth of a second while the context lasts, and notes when and where each was."""
     written: list[Moment] = []
     stop = threading.Event()
+    failures: list[Exception] = []
 
     def write() -> None:
+        try:
+            commit_until_stopped()
+        except psycopg.Error as failure:  # raised where the thread is waited for
+            failures.append(failure)
+
+    def commit_until_stopped() -> None:
         with psycopg.connect(source.dsn, autocommit=True) as connection:
             while not stop.wait(_PAUSE_SECONDS):
                 connection.execute(_UPDATE.encode(), [_CHANGES])
@@ -54,11 +61,16 @@ def steady_writer(source: Source) -> Iterator[list[Moment]]:
     finally:
         stop.set()
         writer.join()
+    if failures:
+        raise failures[0]
 
 
 def longest_lag(written: Sequence[Moment], passes: Sequence[Moment]) -> float:
-    """Seconds: over all passes but the first, how old the oldest commit was that only this pass has brought."""
-    lags = [0.0]
+    """Seconds: over all passes but the first, how old the oldest commit was that only this pass has brought.
+
+    Raises ValueError if no pass has brought any.
+    """
+    lags: list[float] = []
     for before, after in pairwise(passes):
         brought = [commit.at for commit in written if before.lsn < commit.lsn <= after.lsn]
         if brought:
