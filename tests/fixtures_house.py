@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from tests.fixtures_server import Database
     from walhouse.api import Walhouse
+    from walhouse.config.connection import ConnectionSettings
     from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.lsn import Lsn
 
 MakeHouse = Callable[..., "Walhouse"]
 
@@ -51,6 +53,27 @@ def write_configuration(folder: Path, database: Database, layout: LakeLayout, **
     file = folder / "walhouse.yml"
     file.write_text(yaml.safe_dump({"connector": connector, "lake": lake}))
     return file
+
+
+def logged_in_as(reader: ConnectionSettings) -> dict[str, str]:
+    """The settings of a house that connects as this user."""
+    assert reader.password is not None
+    return {"database_user": reader.user, "database_password": reader.password.reveal()}
+
+
+class AfterPartOfSnapshot:
+    """A reporter that does something once: when the first part of a snapshot is in bronze."""
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self._action: Callable[[], object] | None = action
+
+    def update(
+        self, stage: str, *, rows: int = 0, lsn: Lsn | None = None, target: Lsn | None = None, detail: str = ""
+    ) -> None:
+        del rows, lsn, target, detail
+        if stage == "snapshot" and self._action is not None:
+            action, self._action = self._action, None
+            action()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import os
 import tempfile
 import time
 import uuid
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,16 +104,18 @@ def database(server: Server) -> Iterator[Database]:
 @pytest.fixture
 def role(database: Database) -> Iterator[Callable[[str], ConnectionSettings]]:
     """Makes login roles with the given attributes, and says how to connect as one."""
-    made: list[str] = []
+    with ExitStack() as roles:
+        yield lambda attributes: roles.enter_context(login_role(database, attributes))
 
-    def make(attributes: str = "") -> ConnectionSettings:
-        name, password = f"walhouse_{uuid.uuid4().hex[:12]}", uuid.uuid4().hex
-        database.execute(f"CREATE ROLE {name} LOGIN PASSWORD '{password}' {attributes}")
-        made.append(name)
-        return replace(database.settings, user=name, password=Secret(password))
 
-    yield make
-    for name in made:
+@contextmanager
+def login_role(database: Database, attributes: str = "") -> Iterator[ConnectionSettings]:
+    """A role on a database's server, dropped with all it may do there, and how to connect as it."""
+    name, password = f"walhouse_{uuid.uuid4().hex[:12]}", uuid.uuid4().hex
+    database.execute(f"CREATE ROLE {name} LOGIN PASSWORD '{password}' {attributes}")
+    try:
+        yield replace(database.settings, user=name, password=Secret(password))
+    finally:
         database.execute(f"DROP OWNED BY {name} CASCADE", f"DROP ROLE {name}")
 
 

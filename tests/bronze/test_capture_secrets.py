@@ -8,13 +8,17 @@ import pytest
 from pyspark.sql import functions as F
 
 from tests.bronze.test_capture import begun, ids, nothing, rows
+from tests.fixtures_house import logged_in_as
 from walhouse.bronze.source import load
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
+    from walhouse.config.connection import ConnectionSettings
     from walhouse.lakehouse.layout import LakeLayout
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -64,19 +68,22 @@ def test_a_table_whose_name_differs_in_case_only_never_lands_where_filters_tell_
 
 
 def test_a_role_that_may_replicate_and_select_is_enough(
-    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse
+    spark: SparkSession,
+    table: Database,
+    role: Callable[[str], ConnectionSettings],
+    lake: LakeLayout,
+    make_house: MakeHouse,
 ) -> None:
-    table.execute("INSERT INTO t VALUES (1, 'x')", "CREATE PUBLICATION walhouse_test FOR TABLE t")
-    role = f"reader_{table.name}"
-    table.execute(f"CREATE ROLE {role} LOGIN REPLICATION PASSWORD 'quiet'", f"GRANT SELECT ON t TO {role}")
-    try:
-        house = make_house(database_user=role, database_password="quiet", publication_autocreate_mode="disabled")
-        house.capture()
-        table.execute("INSERT INTO t VALUES (2, 'y')")
-        house.capture()
-        house.close()
-    finally:
-        table.execute(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+    reader = role("REPLICATION")
+    table.execute(
+        "INSERT INTO t VALUES (1, 'x')",
+        "CREATE PUBLICATION walhouse_test FOR TABLE t",
+        f"GRANT SELECT ON t TO {reader.user}",
+    )
+    house = make_house(**logged_in_as(reader), publication_autocreate_mode="disabled")
+    house.capture()
+    table.execute("INSERT INTO t VALUES (2, 'y')")
+    house.capture()
     assert [row["after"][0] for row in rows(spark, lake, "snapshot")] == ["1"]
     assert ids(spark, lake) == ["2"]
 

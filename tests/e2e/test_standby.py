@@ -10,7 +10,8 @@ import pytest
 from tests.e2e.hammer import SCHEMA, Hammer
 from tests.e2e.test_snapshots_under_fire import rows_read_that_differ_from_what_came_before
 from tests.e2e.witness import gold_rows, source_rows
-from tests.fixtures_house import houses
+from tests.fixtures_house import AfterPartOfSnapshot, houses, logged_in_as
+from tests.fixtures_server import login_role
 from tests.fixtures_standby import database_on_both, standby_of
 from walhouse.bronze.progress import read_progress
 from walhouse.bronze.requests.notifications import Event, notifications_of
@@ -20,7 +21,6 @@ from walhouse.postgres.identity import require_continued
 from walhouse.postgres.wal import flushed_lsn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -37,41 +37,12 @@ DOCS, BAG = (TableName("public", name) for name in ("docs", "bag"))
 TABLES = (DOCS, BAG)
 
 
-class Once:
-    """A reporter that does something when a part of a snapshot is in bronze, the first time."""
-
-    def __init__(self, action: Callable[[], None]) -> None:
-        self._action: Callable[[], None] | None = action
-
-    def update(
-        self, stage: str, *, rows: int = 0, lsn: Lsn | None = None, target: Lsn | None = None, detail: str = ""
-    ) -> None:
-        del rows, lsn, target, detail
-        if stage == "snapshot" and self._action is not None:
-            action, self._action = self._action, None
-            action()
-
-
 @pytest.mark.parametrize("source", ["standby", "primary"])
 def test_a_user_who_may_only_read_has_gold_equal_to_the_source_whatever_is_written_meanwhile(
     source: str, spark: SparkSession, followed: Followed, lake: LakeLayout, tmp_path: Path
 ) -> None:
     primary = followed.primary
-    reader = f"reader_{primary.name}"
-    password = primary.settings.password
-    assert password is not None
-    primary.execute(
-        *SCHEMA,
-        "CREATE PUBLICATION walhouse_test FOR TABLES IN SCHEMA public",
-        f"CREATE ROLE {reader} LOGIN REPLICATION PASSWORD '{password.reveal()}'",
-        f"ALTER ROLE {reader} SET default_transaction_read_only = on",
-        f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {reader}",
-    )
-    with Hammer(primary, 1, 100) as writer:
-        writer.join()
-    followed.catch_up()
     settings = {
-        "database_user": reader,
         "read_only": True,
         "publication_autocreate_mode": "disabled",
         "table_include_list": ",".join(map(str, TABLES)),
@@ -79,9 +50,18 @@ def test_a_user_who_may_only_read_has_gold_equal_to_the_source_whatever_is_writt
         "lake_snapshot_pass_rows": 40,
     }
     with ExitStack() as open_here:
+        reader = open_here.enter_context(login_role(primary, "REPLICATION"))
+        primary.execute(
+            *SCHEMA,
+            "CREATE PUBLICATION walhouse_test FOR TABLES IN SCHEMA public",
+            f"ALTER ROLE {reader.user} SET default_transaction_read_only = on",
+            f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {reader.user}",
+        )
+        with Hammer(primary, 1, 100) as writer:
+            writer.join()
+        followed.catch_up()
         asked = followed.standby if source == "standby" else primary
-        make = open_here.enter_context(houses(spark, asked, lake, tmp_path, **settings))
-        open_here.callback(primary.execute, f"DROP OWNED BY {reader}", f"DROP ROLE {reader}")
+        make = open_here.enter_context(houses(spark, asked, lake, tmp_path, **settings, **logged_in_as(reader)))
         house = make()
         with ExitStack() as writers:
             for seed in (2, 3):
@@ -188,14 +168,14 @@ def test_a_snapshot_goes_on_after_its_standby_was_restarted_and_after_it_was_pro
                 house.run()
                 house.snapshot([table])
             with pytest.raises(SourceError) as lost:
-                house.run(progress=Once(standby.restart))
+                house.run(progress=AfterPartOfSnapshot(standby.restart))
         assert not isinstance(lost.value, PromotedError)
         [waiting] = house.status().snapshots
         assert (waiting.table, waiting.state, waiting.interrupted) == (table, "interrupted", lost.value.problem)
         both.primary.execute("UPDATE t SET v = 'replayed' WHERE id % 50 = 2", "DELETE FROM t WHERE id % 50 = 3")
         both.catch_up()
         with both.telling_what_runs(), pytest.raises(PromotedError) as left:
-            house.run(progress=Once(promoted))
+            house.run(progress=AfterPartOfSnapshot(promoted))
         told = notifications_of(spark, lake, waiting.request)
         interrupted = [note.data["reason"] for note in told if note.type is Event.INTERRUPTED]
         # an initial snapshot is one: what was begun before the promotion is read to its end, and only the stream stops

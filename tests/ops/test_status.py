@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.fixtures_house import AfterPartOfSnapshot
+from walhouse.errors import SourceUnreachableError
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
+    from walhouse.ops.status import SnapshotStatus
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -53,3 +56,36 @@ def test_status_tells_positions_lag_and_the_values_that_are_kept_as_text_until_t
     assert told["captured_to"] == str(repaired.captured_to)
     assert told["retained_bytes"] >= 0
     assert told["lag_bytes"] >= 0
+
+
+@pytest.mark.parametrize("kind", ["blocking", "incremental"])
+def test_a_snapshot_that_was_interrupted_is_so_until_something_of_it_is_read_again(
+    kind: str, database: Database, make_house: MakeHouse
+) -> None:
+    database.execute(
+        "CREATE TABLE prices (id int PRIMARY KEY, price text)",
+        "INSERT INTO prices SELECT n, repeat('1', 900) FROM generate_series(1, 50) AS n",
+    )
+    house = make_house(
+        snapshot_mode="no_data",
+        lake_snapshot_chunk_pages=1,
+        lake_snapshot_pass_pages=1,
+        lake_snapshot_pass_rows=10,
+        incremental_snapshot_chunk_size=10,
+    )
+    house.run()
+    house.signal("execute-snapshot", {"data-collections": [r"public\.prices"], "type": kind})
+
+    def fail() -> None:
+        raise SourceUnreachableError("The server is away.")
+
+    seen: list[SnapshotStatus] = []
+    with pytest.raises(SourceUnreachableError):
+        house.capture(AfterPartOfSnapshot(fail))
+    seen += house.status().snapshots
+    house.capture(AfterPartOfSnapshot(lambda: seen.extend(house.status().snapshots)))
+    assert [(each.table, each.state, each.interrupted) for each in seen] == [
+        (PRICES, "interrupted", "The server is away."),
+        (PRICES, "reading", None),
+    ]
+    assert house.status().snapshots == ()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
@@ -64,7 +63,7 @@ class SnapshotStatus:
     rows_per_second: int | None = None
     seconds_left: int | None = None
     interrupted: str | None = None
-    """Why its request stands still, if the source failed and nothing was read since."""
+    """Why its request stands still, if it was interrupted and nothing was captured since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,27 +110,28 @@ def read_status(
     """Ask lake and server."""
     position = read_position(spark, layout) if table_exists(spark, layout.bronze) else None
     captured_to = None if position is None else position.captured_to
+    captured_at = 0.0 if position is None else _captured_at(spark, layout, position.pass_number)
     lag = max(0, source_lsn - captured_to) if captured_to is not None else int(source_lsn)
     return Status(
         captured_to=captured_to,
         source_lsn=source_lsn,
         lag_bytes=lag,
-        lag_seconds=_age(spark, layout, position.pass_number) if position is not None and lag else 0.0,
+        lag_seconds=max(0.0, time.time() - captured_at) if position is not None and lag else 0.0,
         slot=slot_name,
         slot_active_pid=None if slot is None else slot.active_pid,
         slot_wal_status=None if slot is None else slot.wal_status,
         retained_bytes=None if slot is None else retained_bytes(conn, slot_name),
         tables=() if captured_to is None else _tables(spark, layout, captured_to),
-        snapshots=() if position is None else _snapshots(spark, layout, conn, chunk_rows),
+        snapshots=() if position is None else _snapshots(spark, layout, conn, chunk_rows, captured_at),
     )
 
 
 def _snapshots(
-    spark: SparkSession, layout: LakeLayout, conn: Connection, chunk_rows: int
+    spark: SparkSession, layout: LakeLayout, conn: Connection, chunk_rows: int, captured_at: float
 ) -> tuple[SnapshotStatus, ...]:
     progress = read_progress(spark, layout)
     queue = NOTHING_QUEUED if progress is None else progress.queue
-    why = interruptions(spark, layout) if queue.whole or queue.tables else {}
+    why = interruptions(spark, layout, captured_at) if queue.whole or queue.tables else {}
     whole = (
         _whole(each, reading, conn, reads=number == place == 0)
         for number, reading in enumerate(queue.whole)
@@ -175,7 +175,8 @@ def _chunked(table: QueuedTable, conn: Connection, chunk_rows: int, state: str) 
     )
 
 
-def _age(spark: SparkSession, layout: LakeLayout, pass_number: int) -> float:
+def _captured_at(spark: SparkSession, layout: LakeLayout, pass_number: int) -> float:
+    """When a pass was captured, in seconds since 1970."""
     row = (
         spark.table(str(layout.bronze))
         .where((F.col("pass") == pass_number) & (F.col("kind") == Kind.PROGRESS.value))
@@ -183,7 +184,7 @@ def _age(spark: SparkSession, layout: LakeLayout, pass_number: int) -> float:
         .first()
     )
     assert row is not None
-    return max(0.0, datetime.now(UTC).timestamp() - float(row[0]) / 1e6)
+    return float(row[0]) / 1e6
 
 
 def _tables(spark: SparkSession, layout: LakeLayout, captured_to: Lsn) -> tuple[TableStatus, ...]:
@@ -193,7 +194,7 @@ def _tables(spark: SparkSession, layout: LakeLayout, captured_to: Lsn) -> tuple[
     done = spark.table(str(epochs)).where(F.col("state") == EpochState.DONE.value)
     applied = _applied_to(done)
     tables: dict[TableName, dict[str, int]] = {}
-    for row in few_rows(_counts(done)):
+    for row in few_rows(_counts(_since_made_anew(done, spark.table(str(epochs))))):
         name = TableName(row["schema_name"], row["table_name"])
         tables.setdefault(name, {})[f"{row['layer']}_{row['name']}"] = int(row["total"])
     gold = {name: layout.gold(name) for name in tables if table_exists(spark, layout.gold(name))}
@@ -208,6 +209,14 @@ def _tables(spark: SparkSession, layout: LakeLayout, captured_to: Lsn) -> tuple[
 def _applied_to(done: DataFrame) -> dict[str, Lsn]:
     rows = done.groupBy("layer").agg(F.max("to_lsn").alias("to_lsn"))
     return {row["layer"]: Lsn(row["to_lsn"]) for row in few_rows(rows)}
+
+
+def _since_made_anew(done: DataFrame, epochs: DataFrame) -> DataFrame:
+    """What was applied to each table since it was made anew: before, it was another table."""
+    table = ["layer", "schema_name", "table_name"]
+    anew = epochs.where(F.col("state") == EpochState.ANEW.value).select(*table, "epoch")
+    since = anew.join(done, [*table, "epoch"], "semi").groupBy(table).agg(F.max("epoch").alias("since"))
+    return done.join(since, table, "left").where(F.col("since").isNull() | (F.col("epoch") >= F.col("since")))
 
 
 def _counts(done: DataFrame) -> DataFrame:

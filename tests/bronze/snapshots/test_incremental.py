@@ -5,44 +5,31 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import functions as F
 
+from tests.bronze.snapshots.conftest import T
+from tests.fixtures_house import logged_in_as
 from walhouse.bronze.requests.notifications import Event, notifications_of
-from walhouse.bronze.snapshots.incremental import IncrementalSnapshots
 from walhouse.errors import SourceUnreachableError, TableNotReadError
 from walhouse.lakehouse.tables import table_exists
 from walhouse.names import TableName
-from walhouse.postgres.key_chunks import chunk_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
 
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
     from walhouse.api import Walhouse
-    from walhouse.bronze.progress import Progress
-    from walhouse.bronze.snapshots.incremental import ChunksRead
+    from walhouse.config.connection import ConnectionSettings
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.lsn import Lsn
-    from walhouse.postgres.key_chunks import Key
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
-
-T = TableName("public", "t")
-
-
-@pytest.fixture
-def house(table: Database, make_house: MakeHouse) -> Walhouse:
-    """Captures a table of 500 rows from now on, without an initial snapshot, in chunks of 100 rows."""
-    table.execute("INSERT INTO t SELECT n, 'row ' || n FROM generate_series(1, 500) AS n")
-    house = make_house(snapshot_mode="no_data", incremental_snapshot_chunk_size=100, lake_snapshot_pass_rows=200)
-    house.run()
-    return house
 
 
 def notes(spark: SparkSession, lake: LakeLayout) -> list[tuple[str, ...]]:
@@ -113,146 +100,6 @@ def test_rows_that_have_no_value_in_the_key_that_was_asked_for_are_a_chunk_of_th
     *ranges, rest = [(row["rows"], row["with_serial"]) for row in found.collect()]
     assert rest == (30, 0)
     assert sum(rows for rows, _ in ranges) == sum(serials for _, serials in ranges) == 470
-
-
-WRONG_CONDITIONS = {
-    "id = 1; DELETE FROM t": "no SQL expression",
-    "id = ": "no SQL expression",
-    "nobody = 1": "no SQL expression",
-    "true) OR (true": "no SQL expression",
-    "true) UNION SELECT 1, (pg_sleep(0)::text": "no SQL expression",
-    "public.writes()": "that writes was refused",
-}
-
-
-def test_a_condition_that_is_none_is_answered_and_changes_nothing(
-    spark: SparkSession, table: Database, lake: LakeLayout, house: Walhouse
-) -> None:
-    table.execute(
-        "CREATE FUNCTION writes() RETURNS boolean LANGUAGE sql VOLATILE AS 'DELETE FROM public.t RETURNING true'"
-    )
-    requests = {house.snapshot([T], where=condition): reason for condition, reason in WRONG_CONDITIONS.items()}
-    data = {"data-collections": [r"public\.t"], "surrogate-key": "nobody"}
-    requests[house.signal("execute-snapshot", data)] = "is no captured column"
-    table.execute("UPDATE t SET v = 'after' WHERE id = 1")
-    house.run()
-    assert table.execute("SELECT count(*) FROM t") == [(500,)]
-    for request, reason in requests.items():
-        last, _ = notifications_of(spark, lake, request)[-2:]
-        assert last.data["status"] == "SQL_EXCEPTION"
-        assert reason in last.data["reason"]
-    assert spark.table(str(lake.gold(T))).count() == 1, "the stream goes on"
-
-
-def test_tables_that_cannot_be_read_are_passed_over_and_the_others_are_read(
-    spark: SparkSession,
-    table: Database,
-    lake: LakeLayout,
-    make_house: MakeHouse,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    table.execute(
-        "INSERT INTO t VALUES (1, 'x')",
-        "CREATE TABLE bag (v text)",
-        "INSERT INTO bag VALUES ('twice'), ('twice')",
-        "CREATE TABLE empty (id int PRIMARY KEY)",
-        "CREATE TABLE gone (id int PRIMARY KEY)",
-    )
-    house = make_house(snapshot_mode="no_data")
-    house.run()
-    request = house.snapshot([TableName("public", name) for name in ("gone", "bag", "empty", "t")])
-    step = IncrementalSnapshots.step
-
-    def after_a_table_is_gone(snapshots: IncrementalSnapshots, progress: Progress) -> ChunksRead:
-        table.execute("DROP TABLE IF EXISTS gone")
-        return step(snapshots, progress)
-
-    monkeypatch.setattr(IncrementalSnapshots, "step", after_a_table_is_gone)
-    house.run()
-    told = [note.data for note in notifications_of(spark, lake, request) if "status" in note.data]
-    assert {each["scanned_collection"]: each["status"] for each in told} == {
-        "public.gone": "UNKNOWN_SCHEMA",
-        "public.bag": "SUCCEEDED",  # whole, in one snapshot: nothing tells its rows apart
-        "public.empty": "EMPTY",
-        "public.t": "SUCCEEDED",
-    }
-    with pytest.raises(TableNotReadError, match="gone was not read"):
-        house.follow(request)
-    assert all(proof.equal for proof in house.verify([T, TableName("public", "bag")]))
-    part = house.snapshot([TableName("public", "bag")], where="v = 'twice'")
-    house.run()
-    assert [note.data["status"] for note in notifications_of(spark, lake, part) if "status" in note.data] == [
-        "NO_PRIMARY_KEY"
-    ]
-
-
-def test_a_column_that_comes_between_planning_and_reading_a_chunk_is_read_with_it(
-    spark: SparkSession, table: Database, lake: LakeLayout, house: Walhouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = chunk_ends
-
-    def then_the_table_changes(*planned: Any, **how: Any) -> list[Key]:
-        ends = plan(*planned, **how)
-        table.execute("ALTER TABLE t ADD COLUMN IF NOT EXISTS more int", "UPDATE t SET more = id WHERE id % 100 = 0")
-        return ends
-
-    monkeypatch.setattr("walhouse.bronze.snapshots.incremental.chunk_ends", then_the_table_changes)
-    house.snapshot([T])
-    house.run()
-    assert spark.table(str(lake.gold(T))).where("more = id").count() == 5
-    assert all(proof.equal for proof in house.verify())
-
-
-FAULTS = {
-    "DROP TABLE t": 'relation "public.t" does not exist',
-    "ALTER TABLE t RENAME TO other": 'relation "public.t" does not exist',
-    "REVOKE SELECT ON t FROM {reader}": "permission denied",
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_table_that_is_lost_between_planning_and_reading_a_chunk_is_answered_and_the_others_are_read(
-    fault: str,
-    spark: SparkSession,
-    table: Database,
-    lake: LakeLayout,
-    make_house: MakeHouse,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    reader, password = f"reader_{table.name}", table.settings.password
-    table.execute(
-        "CREATE TABLE u (id int PRIMARY KEY)",
-        "INSERT INTO u SELECT generate_series(1, 10)",
-        "INSERT INTO t SELECT n, 'x' FROM generate_series(1, 10) AS n",
-        "CREATE PUBLICATION walhouse_test FOR TABLE t, u",
-        f"CREATE ROLE {reader} LOGIN REPLICATION PASSWORD '{password.reveal() if password else 'none'}'",
-        f"GRANT SELECT ON t, u TO {reader}",
-    )
-    plan = chunk_ends
-
-    def then_it_is_lost(*planned: Any, **how: Any) -> list[Key]:
-        ends = plan(*planned, **how)
-        monkeypatch.undo()
-        table.execute(fault.format(reader=reader))
-        return ends
-
-    try:
-        house = make_house(snapshot_mode="no_data", database_user=reader, incremental_snapshot_chunk_size=5)
-        house.run()
-        monkeypatch.setattr("walhouse.bronze.snapshots.incremental.chunk_ends", then_it_is_lost)
-        request = house.snapshot([T, TableName("public", "u")])
-        table.execute("INSERT INTO u VALUES (11)")
-        house.run()
-        told = [note.data for note in notifications_of(spark, lake, request) if "status" in note.data]
-        assert [(each["scanned_collection"], each["status"]) for each in told] == [
-            ("public.t", "SQL_EXCEPTION"),
-            ("public.u", "SUCCEEDED"),
-        ]
-        assert FAULTS[fault] in told[0]["reason"]
-        assert [proof.equal for proof in house.verify([TableName("public", "u")])] == [True]
-        house.close()
-    finally:
-        table.execute(f"DROP OWNED BY {reader}", f"DROP ROLE {reader}")
 
 
 @pytest.mark.parametrize("running_is_newest", [False, True])
@@ -352,28 +199,27 @@ def test_a_row_read_while_a_later_commit_is_written_but_not_visible_does_not_ove
 
 
 def test_a_user_who_may_only_read_is_enough(
-    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse
+    spark: SparkSession,
+    table: Database,
+    role: Callable[[str], ConnectionSettings],
+    lake: LakeLayout,
+    make_house: MakeHouse,
 ) -> None:
-    role, password = f"reader_{table.name}", table.settings.password
+    reader = role("REPLICATION")
     table.execute(
-        f"CREATE ROLE {role} LOGIN REPLICATION PASSWORD '{password.reveal() if password else 'none'}'",
-        f"ALTER ROLE {role} SET default_transaction_read_only = on",
-        f"GRANT SELECT ON t TO {role}",
+        f"ALTER ROLE {reader.user} SET default_transaction_read_only = on",
+        f"GRANT SELECT ON t TO {reader.user}",
         "INSERT INTO t SELECT n, 'x' FROM generate_series(1, 50) AS n",
         "CREATE PUBLICATION walhouse_test FOR TABLE t",
     )
-    try:
-        house = make_house(snapshot_mode="no_data", database_user=role, incremental_snapshot_chunk_size=5)
-        house.run()
-        table.execute("UPDATE t SET v = 'y' WHERE id < 3")
-        house.snapshot([T])
-        house.run()
-        assert [proof.equal for proof in house.verify()] == [True]
-        chunks = spark.table(str(lake.bronze)).where("kind = 'snapshot'").groupBy("snapshot.chunk").count()
-        assert [tuple(row) for row in chunks.select("count").distinct().collect()] == [(5,)]
-        house.close()
-    finally:
-        table.execute(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+    house = make_house(snapshot_mode="no_data", incremental_snapshot_chunk_size=5, **logged_in_as(reader))
+    house.run()
+    table.execute("UPDATE t SET v = 'y' WHERE id < 3")
+    house.snapshot([T])
+    house.run()
+    assert [proof.equal for proof in house.verify()] == [True]
+    chunks = spark.table(str(lake.bronze)).where("kind = 'snapshot'").groupBy("snapshot.chunk").count()
+    assert [tuple(row) for row in chunks.select("count").distinct().collect()] == [(5,)]
 
 
 def test_rows_ahead_of_the_stream_are_applied_only_when_the_stream_is_there(

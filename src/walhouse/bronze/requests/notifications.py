@@ -135,15 +135,16 @@ def notifications_of(spark: SparkSession, layout: LakeLayout, request: str) -> l
     ]
 
 
-def interruptions(spark: SparkSession, layout: LakeLayout) -> dict[str, str]:
-    """Why the requests stand still of which an interruption was told last, by their ids."""
+def interruptions(spark: SparkSession, layout: LakeLayout, since: float) -> dict[str, str]:
+    """Why requests were interrupted since a time, in seconds since 1970, by their ids."""
     table = layout.ops("notifications")
     if not table_exists(spark, table):
         return {}
-    told_last = F.struct("type", F.col("additional_data")["reason"].alias("reason"))
-    last = F.max_by(told_last, F.struct("timestamp", "number"))
-    told = spark.table(str(table)).groupBy("id").agg(last.alias("last")).where(F.col("last.type") == Event.INTERRUPTED)
-    return {row["id"]: row["reason"] for row in few_rows(told.select("id", "last.reason"))}
+    told = spark.table(str(table)).where(
+        (F.col("type") == Event.INTERRUPTED.value) & (F.col("timestamp") >= int(since * 1000))
+    )
+    last = F.max_by(F.col("additional_data")["reason"], F.struct("timestamp", "number")).alias("reason")
+    return {row["id"]: row["reason"] for row in few_rows(told.groupBy("id").agg(last))}
 
 
 class Once(NamedTuple):
