@@ -6,18 +6,18 @@ Invariant: a commit counts as lagging from when its writer knew of it until the 
 
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import psycopg
-
+from benchmarks.background import repeated
 from benchmarks.table import TABLE, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import psycopg
 
 _PAUSE_SECONDS: Final = 0.1
 _CHANGES: Final = 50
@@ -37,32 +37,15 @@ class Moment(NamedTuple):
 def steady_writer(source: Source) -> Iterator[list[Moment]]:
     """Commits 50 changes each tenth of a second while the context lasts, and notes when and where each was."""
     written: list[Moment] = []
-    stop = threading.Event()
-    failures: list[Exception] = []
 
-    def write() -> None:
-        try:
-            commit_until_stopped()
-        except psycopg.Error as failure:  # raised where the thread is waited for
-            failures.append(failure)
+    def commit(connection: psycopg.Connection[Any]) -> None:
+        connection.execute(_UPDATE.encode(), [_CHANGES])
+        row = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
+        assert row is not None
+        written.append(Moment(time.time(), int(row[0])))
 
-    def commit_until_stopped() -> None:
-        with psycopg.connect(source.dsn, autocommit=True) as connection:
-            while not stop.wait(_PAUSE_SECONDS):
-                connection.execute(_UPDATE.encode(), [_CHANGES])
-                row = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
-                assert row is not None
-                written.append(Moment(time.time(), int(row[0])))
-
-    writer = threading.Thread(target=write, daemon=True)
-    writer.start()
-    try:
+    with repeated(source.dsn, commit, pause_seconds=_PAUSE_SECONDS):
         yield written
-    finally:
-        stop.set()
-        writer.join()
-    if failures:
-        raise failures[0]
 
 
 def longest_lag(written: Sequence[Moment], passes: Sequence[Moment]) -> float:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import psycopg
+from benchmarks.background import repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import psycopg
 
 _PERIOD_SECONDS: Final = 0.02
 _OPEN: Final = """
@@ -27,18 +28,11 @@ class LongestTransaction:
 @contextmanager
 def longest_transaction(dsn: str) -> Iterator[LongestTransaction]:
     """Watch the sessions of one database while the context lasts."""
-    longest, stop = LongestTransaction(), threading.Event()
+    longest = LongestTransaction()
 
-    def watch() -> None:
-        with psycopg.connect(dsn, autocommit=True) as connection:
-            while not stop.wait(_PERIOD_SECONDS):
-                row = connection.execute(_OPEN).fetchone()
-                longest.seconds = max(longest.seconds, 0.0 if row is None else row[0])
+    def look(connection: psycopg.Connection[Any]) -> None:
+        row = connection.execute(_OPEN).fetchone()
+        longest.seconds = max(longest.seconds, 0.0 if row is None else row[0])
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
+    with repeated(dsn, look, pause_seconds=_PERIOD_SECONDS):
         yield longest
-    finally:
-        stop.set()
-        watcher.join()

@@ -94,10 +94,11 @@ class Capture:
             else Heartbeat(settings.heartbeat_query, settings.heartbeat_seconds)
         )
         self._beginning = Beginning(layout, settings, conn)
-        self._stream = Stream(spark, layout, settings, relations, conn)
         self._on_standby = is_standby(conn)
-        self._whole = WholeSnapshots(spark, layout, settings, relations, conn, self._on_standby)
-        self._snapshots = IncrementalSnapshots(spark, layout, settings, relations, conn, self._on_standby)
+        reads = (spark, layout, settings, relations, conn, self._on_standby)
+        self._stream = Stream(*reads)
+        self._whole = WholeSnapshots(*reads)
+        self._snapshots = IncrementalSnapshots(*reads)
         self._channels = SignalChannels(spark, layout, settings.signals)
         self._teller = Teller(spark, layout, settings.connector)
         self._streams = settings.snapshots.mode.streams()
@@ -125,7 +126,7 @@ class Capture:
             opening = first if isinstance(first, Opening) else None
             if not isinstance(first, Opening):
                 catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
-                self._progress = self._snapshots.save(first, tuple(catalog.values()))
+                self._came(self._snapshots.save(first, tuple(catalog.values())))
         else:
             opening = self._beginning.going_on(self._progress, starts=starts)
         reads = opening is not None
@@ -282,8 +283,7 @@ class Capture:
         self, progress: Progress, at: Lsn, rows: int, report: Callable[[CaptureStep], None], snapshot: str
     ) -> None:
         """Rows of a snapshot are in bronze; the stream must come to ``at`` before they are used."""
-        self._progress = progress
-        self._relations.refresh(progress.pass_number, last_has_none=progress.describes_nothing)
+        self._came(progress)
         self._closing = max(self._closing, at)
         report(CaptureStep(progress, self._closing, rows, snapshot))
 
@@ -331,16 +331,19 @@ class Capture:
 
     def _save(self, progress: Progress) -> Progress:
         """Make a state durable that no rows go with."""
-        self._progress = self._snapshots.save(progress)
-        return self._progress
+        return self._came(self._snapshots.save(progress))
+
+    def _came(self, progress: Progress) -> Progress:
+        """This is durable now; what it describes is known to whoever reads next."""
+        self._progress = progress
+        self._relations.refresh(progress.pass_number, last_has_none=progress.describes_nothing)
+        return progress
 
     def _pass(self, progress: Progress, end: Lsn) -> Progress:
         require_unpromoted(self._conn, was_standby=self._on_standby)
         slot = self._beginning.require_slot(progress)
         closes = end >= self._closing and not progress.is_reading
-        self._progress = written = self._stream.read(progress, end, slot, closes=closes)
-        # it is in bronze, whatever becomes of the slot
-        self._relations.refresh(written.pass_number, last_has_none=written.describes_nothing)
+        written = self._came(self._stream.read(progress, end, slot, closes=closes))  # whatever becomes of the slot
         advance(self._conn, self._settings.slot, written.captured_to)
         return written
 

@@ -11,40 +11,29 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from walhouse.bronze.append import append
+from walhouse.bronze.reader import BronzeReader
 from walhouse.bronze.requests.notifications import Event, Notification
 from walhouse.bronze.snapshots.queue import QueuedTable
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
 from walhouse.bronze.source import WalRangePlan, load
 from walhouse.lsn import LsnRange
 from walhouse.pgoutput.decoder import DecoderPlan
-from walhouse.postgres.catalog import read_relations, read_types
+from walhouse.postgres.catalog import read_types
 from walhouse.postgres.publication import has_more_tables, read_publication, require_unchanged
 from walhouse.postgres.wal import above_all_running, current_xid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import SparkSession
-
     from walhouse.bronze.progress import Progress
-    from walhouse.bronze.settings import CaptureSettings
-    from walhouse.changes.relations import RelationCatalog
-    from walhouse.lakehouse.layout import LakeLayout
     from walhouse.lsn import Lsn
     from walhouse.pgoutput.relation import RelationDescription
-    from walhouse.postgres.connection import Connection
     from walhouse.postgres.slot import SlotState
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(BronzeReader):
     """Reads the WAL into one lake."""
-
-    _spark: SparkSession
-    _layout: LakeLayout
-    _settings: CaptureSettings
-    _relations: RelationCatalog
-    _conn: Connection
 
     def read(self, progress: Progress, end: Lsn, slot: SlotState, *, closes: bool) -> Progress:
         """The range from where ``progress`` ends up to ``end``; the progress after it, as bronze has it.
@@ -54,11 +43,10 @@ class Stream:
         """
         upcoming = progress.next(end, self._publication(progress))
         upcoming = upcoming.closed() if closes else upcoming
-        catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
+        catalog = self._catalog()
         upcoming = self._with_added(upcoming, self._added(progress.publication, upcoming.publication, catalog))
         self._layout.require_distinct(relation.name for relation in catalog.values())
-        known = self._relations.versions
-        announced = tuple(relation for relation in catalog.values() if relation.version not in known)
+        announced = self._announced(catalog.values())
         plan = WalRangePlan(
             settings=self._settings.connection,
             slot=self._settings.slot,
@@ -70,7 +58,7 @@ class Stream:
                 next_xid=current_xid(self._conn),
                 relations=catalog,
                 types=read_types(self._conn),
-                known_versions=known | {relation.version for relation in announced},
+                known_versions=self._relations.versions | {relation.version for relation in announced},
                 seen_messages=frozenset(progress.messages),
                 last=progress.last,
                 transactions=self._settings.transactions,

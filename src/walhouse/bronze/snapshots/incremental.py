@@ -15,6 +15,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.bronze.append import append
+from walhouse.bronze.reader import BronzeReader
 from walhouse.bronze.requests.notifications import Event, Notification, RowsOf, ScanStatus
 from walhouse.bronze.snapshots.chunks import KeyChunksPlan
 from walhouse.bronze.snapshots.estimate import of_chunks
@@ -23,7 +24,6 @@ from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTabl
 from walhouse.bronze.source import load
 from walhouse.errors import ConditionError, SourceError, TableChangedError
 from walhouse.pgoutput.row import CHUNK_ID, Kind
-from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.key_chunks import KeyChunk, chunk_ends, estimated_rows, keyed_table, largest_key
 from walhouse.postgres.watermarks import window
 
@@ -31,15 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from pyspark.sql import SparkSession
-
     from walhouse.bronze.progress import Progress
-    from walhouse.bronze.settings import CaptureSettings
     from walhouse.bronze.snapshots.queue import QueuedTable, SnapshotQueue
-    from walhouse.changes.relations import RelationCatalog
-    from walhouse.lakehouse.layout import LakeLayout
     from walhouse.pgoutput.relation import RelationDescription
-    from walhouse.postgres.connection import Connection
     from walhouse.postgres.key_chunks import Key, KeyedTable
 
 _ATTEMPTS: Final = 5
@@ -59,15 +53,8 @@ class ChunksRead:
 
 
 @dataclass(frozen=True, slots=True)
-class IncrementalSnapshots:
+class IncrementalSnapshots(BronzeReader):
     """Reads the queue of one lake, a few chunks of its first table at a time."""
-
-    _spark: SparkSession
-    _layout: LakeLayout
-    _settings: CaptureSettings
-    _relations: RelationCatalog
-    _conn: Connection
-    _on_standby: bool
 
     def step(self, progress: Progress) -> ChunksRead:
         """Read the next chunks of the first table, or find out that it cannot be read and go on without it.
@@ -89,8 +76,7 @@ class IncrementalSnapshots:
         raise AssertionError("the last attempt returns or raises")
 
     def _read(self, progress: Progress, head: QueuedTable) -> ChunksRead:
-        catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
-        relation = next((each for each in catalog.values() if each.name == head.table), None)
+        relation = next((each for each in self._catalog().values() if each.name == head.table), None)
         if relation is None:
             return self._skipped(
                 progress, ScanStatus.UNKNOWN_SCHEMA, "the table is not captured, or not there any more"
@@ -166,10 +152,7 @@ class IncrementalSnapshots:
         described: Sequence[RelationDescription] = (),
     ) -> tuple[Progress, int]:
         """The progress as bronze has it, and how many rows the chunks had."""
-        needed = (*described, *(chunk.table.relation for chunk in chunks))
-        relations = {relation.version: relation for relation in needed}
-        known = self._relations.versions
-        announced = tuple(relation for version, relation in relations.items() if version not in known)
+        announced = self._announced((*described, *(chunk.table.relation for chunk in chunks)))
         upcoming = replace(upcoming, counts=(("relations", len(announced)),))
         plan = KeyChunksPlan(
             settings=self._settings.connection,

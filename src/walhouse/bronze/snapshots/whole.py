@@ -18,6 +18,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.bronze.append import append
+from walhouse.bronze.reader import BronzeReader
 from walhouse.bronze.requests.notifications import Event, ScanStatus
 from walhouse.bronze.snapshots.outcome import GONE, after_pieces, note_of, passed_over, require_passable
 from walhouse.bronze.snapshots.pieces import Piece, passes, pieces_of, tasks
@@ -26,7 +27,6 @@ from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTabl
 from walhouse.bronze.source import SnapshotPlan, load
 from walhouse.errors import ConditionError, SourceError
 from walhouse.pgoutput.row import Kind
-from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.slot import created_slot
 from walhouse.postgres.snapshot import (
     Chunk,
@@ -43,12 +43,7 @@ from walhouse.postgres.standby import require_unpromoted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyspark.sql import SparkSession
-
     from walhouse.bronze.progress import Progress
-    from walhouse.bronze.settings import CaptureSettings
-    from walhouse.changes.relations import RelationCatalog
-    from walhouse.lakehouse.layout import LakeLayout
     from walhouse.lsn import Lsn
     from walhouse.names import TableName
     from walhouse.pgoutput.relation import RelationDescription
@@ -88,22 +83,15 @@ class _Session:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeSnapshots:
+class WholeSnapshots(BronzeReader):
     """Reads whole tables into one lake."""
-
-    _spark: SparkSession
-    _layout: LakeLayout
-    _settings: CaptureSettings
-    _relations: RelationCatalog
-    _conn: Connection
-    _on_standby: bool
 
     def read(self, opening: Opening, report: Callable[[PassOfSnapshot], None]) -> None:
         """Read all that is left. ``report``: told of each pass, once it is in bronze. Raises what the session, the
         locks or the slot are refused for; of one table's fault only what an initial snapshot cannot do without.
         """
         reading = opening.reading
-        settings, catalog = self._settings, self._catalog()
+        settings, catalog = self._settings, self._tables()
         there = [table.table for table in reading.tables if table.table in catalog]
         name, temporary = (opening.slot, False) if opening.slot is not None else (_passing_name(settings.slot), True)
         # The locks come before the slot: no ALTER or TRUNCATE can then fall between the snapshot and its reading.
@@ -121,9 +109,8 @@ class WholeSnapshots:
                 progress, rows = self._append(progress, part, session)
                 report(PassOfSnapshot(progress, at, rows, str(part[-1].relation.name) if part else ""))
 
-    def _catalog(self) -> dict[TableName, RelationDescription]:
-        relations = read_relations(self._conn, self._settings.publication, self._settings.selection)
-        return {relation.name: relation for relation in relations.values()}
+    def _tables(self) -> dict[TableName, RelationDescription]:
+        return {relation.name: relation for relation in self._catalog().values()}
 
     def _planned(self, progress: Progress, reading: WholeReading, session: _Session) -> tuple[Progress, list[Piece]]:
         """The pieces of all tables that can be read; the others are told of, and gone from the reading."""
@@ -131,7 +118,7 @@ class WholeSnapshots:
             reading = replace(reading, began=time.time())
             if reading.kind is WholeKind.INITIAL:  # of others it was told when they were asked for
                 progress = progress.telling(note_of(reading, Event.STARTED))
-        catalog, pieces = self._catalog(), list[Piece]()
+        catalog, pieces = self._tables(), list[Piece]()
         first = progress.queue.next_chunk
         for table in reading.tables:
             relation = catalog.get(table.table)
@@ -198,9 +185,7 @@ class WholeSnapshots:
         waits = upcoming.is_reading or at > upcoming.captured_to
         upcoming = upcoming.opened() if waits else upcoming.closed()
         described = {piece.relation.name: piece.relation for piece in pieces}
-        known = self._relations.versions
-        new = self._catalog() if progress.pass_number == 0 else described
-        announced = tuple(relation for relation in new.values() if relation.version not in known)
+        announced = self._announced((self._tables() if progress.pass_number == 0 else described).values())
         upcoming = replace(upcoming, counts=(("relations", len(announced)),))
         chunks = [piece.chunk for piece in pieces if piece.chunk is not None]
         plan = SnapshotPlan(
@@ -225,9 +210,7 @@ class WholeSnapshots:
             rows = rows.coalesce(self._settings.snapshots.parallelism)
         seen, is_read = Observation(), F.col("kind") == Kind.SNAPSHOT.value
         observed = rows.observe(seen, F.count(F.when(is_read, 1)).alias("rows"))
-        written = append(self._spark, self._layout, observed, upcoming)
-        self._relations.refresh(written.pass_number, last_has_none=written.describes_nothing)
-        return written, int(seen.get["rows"])
+        return append(self._spark, self._layout, observed, upcoming), int(seen.get["rows"])
 
 
 def _passing_name(slot: str) -> str:

@@ -1,0 +1,43 @@
+"""What each way of reading the source into bronze has at hand: stream, whole tables, chunks.
+
+Invariant: a relation version is described in bronze by the pass that first has rows of it, and once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from walhouse.postgres.catalog import read_relations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import SparkSession
+
+    from walhouse.bronze.settings import CaptureSettings
+    from walhouse.changes.relations import RelationCatalog
+    from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.pgoutput.relation import RelationDescription
+    from walhouse.postgres.connection import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class BronzeReader:
+    """Reads from one source into one lake. ``_on_standby``: what the server was when reading began."""
+
+    _spark: SparkSession
+    _layout: LakeLayout
+    _settings: CaptureSettings
+    _relations: RelationCatalog
+    _conn: Connection
+    _on_standby: bool
+
+    def _catalog(self) -> dict[int, RelationDescription]:
+        """The published and selected tables as the server has them now, by OID."""
+        return read_relations(self._conn, self._settings.publication, self._settings.selection)
+
+    def _announced(self, relations: Iterable[RelationDescription]) -> tuple[RelationDescription, ...]:
+        """Those that bronze does not describe yet."""
+        known = self._relations.versions
+        return tuple({each.version: each for each in relations if each.version not in known}.values())
