@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from walhouse.bronze.capture import Capture
 from walhouse.bronze.progress import read_whole_position
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from walhouse.bronze.requests.notifications import Notification
     from walhouse.bronze.settings import CaptureSettings
     from walhouse.changes.epoch import AppliedTable
-    from walhouse.changes.layer import LayerRun
+    from walhouse.changes.layer import LayerRun, Report
     from walhouse.lsn import Lsn
     from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
@@ -218,6 +218,18 @@ class Walhouse:
             rounds = self._rounds(reporter)
             rounds.without_end() if continuous else rounds.once()
 
+    def rebuild(
+        self, layer: Literal["silver", "gold"], tables: Sequence[TableName], progress: Reporter | None = None
+    ) -> int:
+        """Make tables of silver or gold anew from all that bronze has of them, up to where the layer is.
+
+        For a column that became another type, a handling mode that was changed, a table that somebody else changed.
+        Returns the number of bronze rows applied. Raises RequestRefusedError, and what applying raises.
+        """
+        with self._writing():
+            run = self._layers[Layer(layer)]
+            return run.rebuild(tables, _applied_report(Layer(layer), run.applied_to[1], progress or Silent()))
+
     def status(self) -> Status:
         """How far bronze, silver and gold are, per table; the lag; what the slot keeps on the server."""
         conn = self._connect()
@@ -358,15 +370,19 @@ class Walhouse:
         to_pass, to_lsn = position
 
         def run(layer: Layer) -> int:
-            def report(table: TableName, done: AppliedTable) -> None:
-                reporter.update(
-                    layer.value, rows=sum(done.counts.values()), detail=str(table), lsn=to_lsn, target=to_lsn
-                )
-
-            return self._layers[layer].run(to_pass, to_lsn, report)
+            return self._layers[layer].run(to_pass, to_lsn, _applied_report(layer, to_lsn, reporter))
 
         with ThreadPoolExecutor(len(layers)) as pool:
             return sum(pool.map(run, layers))
 
     def _position(self) -> tuple[int, Lsn] | None:
         return read_whole_position(self.spark, self.layout) if table_exists(self.spark, self.layout.bronze) else None
+
+
+def _applied_report(layer: Layer, to_lsn: Lsn, reporter: Reporter) -> Report:
+    """Tells of each table as it is done."""
+
+    def report(table: TableName, done: AppliedTable) -> None:
+        reporter.update(layer.value, rows=sum(done.counts.values()), detail=str(table), lsn=to_lsn, target=to_lsn)
+
+    return report

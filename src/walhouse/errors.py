@@ -327,7 +327,7 @@ class GoldKeyError(LakeError):
     """The columns that identify a row of a gold table are no longer its source's. Fields: table, expected, found."""
 
     safe = "The gold table was not changed; bronze holds every change."
-    todo = "Rebuild this gold table from bronze."
+    todo = "Make it anew from bronze: walhouse rebuild gold TABLE."
 
 
 class BagMismatchError(LakeError):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.changes.killing import Killed, killed_at
 from tests.e2e.witness import gold_rows, source_rows
 from walhouse.changes.epochs import EpochLedger, Layer
 from walhouse.gold.apply import apply_gold
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 DOCS, BAG = TableName("public", "docs"), TableName("public", "bag")
-
-
-class Killed(BaseException):
-    """Stands for the end of the process at that moment."""
 
 
 @pytest.fixture
@@ -62,17 +59,8 @@ def test_an_epoch_that_died_before_or_after_its_tables_were_changed_ends_up_the_
 ) -> None:
     make_house().run()
     change(tables)
-    original = getattr(EpochLedger, step)
-
-    def die(ledger: EpochLedger, *arguments: Any) -> None:
-        if step == "plan":
-            original(ledger, *arguments)
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(EpochLedger, step, die)
-        with pytest.raises(Killed):
-            make_house().run()
+    with killed_at(step, monkeypatch):
+        make_house().run()
     tables.execute("UPDATE docs SET id = 11 WHERE id = 10", "INSERT INTO docs VALUES (1, 'again', 'short')")
     make_house().run()
     for table in (DOCS, BAG):
@@ -120,15 +108,8 @@ def test_a_house_that_stays_open_looks_again_at_what_the_lake_holds(
     other.silver()
     tables.execute("INSERT INTO docs VALUES (21, 'x', 'y')")
     house.capture()
-    original = EpochLedger.finish
-
-    def die(ledger: EpochLedger, *arguments: Any) -> None:
-        raise Killed
-
-    monkeypatch.setattr(EpochLedger, "finish", die)
-    with pytest.raises(Killed):
+    with killed_at("finish", monkeypatch):
         house.silver()
-    monkeypatch.setattr(EpochLedger, "finish", original)
     house.silver()
     other.silver()
     silver = spark.table(str(lake.silver(DOCS)))

@@ -48,6 +48,8 @@ class TableEpoch:
     fresh: bool = False
     """True if nothing of the epoch can have been applied before: it was written down just now."""
     known_facts: Facts | None = None
+    anew: bool = False
+    """True if the target is to be replaced: ``changes`` are all that bronze has of the table."""
 
     @property
     def facts(self) -> Facts:

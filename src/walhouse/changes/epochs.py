@@ -40,6 +40,8 @@ class EpochState(StrEnum):
     """How far an epoch of a layer is."""
 
     PLANNED = "planned"
+    ANEW = "anew"
+    """Planned, and the table is made anew from all that bronze has of it."""
     DONE = "done"
 
 
@@ -47,7 +49,9 @@ COLUMNS: Final = StructType(
     [
         StructField("layer", StringType(), metadata={"comment": "silver or gold"}),
         StructField("epoch", LongType(), metadata={"comment": "Number, from 1, without gaps within a layer"}),
-        StructField("state", StringType(), metadata={"comment": "planned, then done"}),
+        StructField(
+            "state", StringType(), metadata={"comment": "planned, or anew if its table is made anew; then done"}
+        ),
         StructField("after_pass", LongType(), metadata={"comment": "The epoch's first pass is the one after this"}),
         StructField("to_pass", LongType(), metadata={"comment": "The epoch's last capture pass"}),
         StructField("to_lsn", LongType(), metadata={"comment": "Every commit that starts before this is applied"}),
@@ -76,6 +80,8 @@ class PlannedEpoch:
 
     range: EpochRange
     bases: Mapping[TableName, int | None]
+    anew: frozenset[TableName] = frozenset()
+    """Tables that are made anew, from bronze's first pass on."""
 
 
 class EpochLedger:
@@ -106,15 +112,18 @@ class EpochLedger:
         bases = {
             TableName(row["schema_name"], row["table_name"]): row["base_version"]
             for row in rows
-            if row["table_name"] is not None and row["state"] == EpochState.PLANNED
+            if row["table_name"] is not None and row["state"] != EpochState.DONE
         }
+        anew = frozenset(
+            TableName(row["schema_name"], row["table_name"]) for row in rows if row["state"] == EpochState.ANEW
+        )
         epoch = EpochRange(whole["epoch"], whole["after_pass"], whole["to_pass"], Lsn(whole["to_lsn"]))
-        return PlannedEpoch(epoch, bases), any(row["state"] == EpochState.DONE for row in rows)
+        return PlannedEpoch(epoch, bases, anew), any(row["state"] == EpochState.DONE for row in rows)
 
     def plan(self, planned: PlannedEpoch) -> None:
         """Write an epoch down before it is applied."""
         applied: dict[TableName, AppliedRow] = {table: (base, None, {}) for table, base in planned.bases.items()}
-        self._append(planned.range, EpochState.PLANNED, applied)
+        self._append(planned.range, EpochState.PLANNED, applied, planned.anew)
 
     def finish(self, planned: PlannedEpoch, applied: Mapping[TableName, AppliedTable]) -> None:
         """Record that every table of the epoch is applied, with its version."""
@@ -140,14 +149,15 @@ class EpochLedger:
         epoch: EpochRange,
         state: EpochState,
         tables: Mapping[TableName, AppliedRow],
+        anew: frozenset[TableName] = frozenset(),
     ) -> None:
-        now = datetime.now(UTC)
-        head = (self.layer.value, epoch.number, state.value, epoch.after_pass, epoch.to_pass, int(epoch.to_lsn))
-        rows: list[tuple[object, ...]] = [(*head, None, None, None, None, None, now)]
-        rows += [
-            (*head, table.schema, table.table, base, version, list(counts.items()), now)
-            for table, (base, version, counts) in tables.items()
-        ]
+        now, span = datetime.now(UTC), (epoch.after_pass, epoch.to_pass, int(epoch.to_lsn))
+        mine = (self.layer.value, epoch.number)
+        rows: list[tuple[object, ...]] = [(*mine, state.value, *span, None, None, None, None, None, now)]
+        for table, (base, version, counts) in tables.items():
+            of_table = EpochState.ANEW if table in anew else state
+            name = (table.schema, table.table)
+            rows.append((*mine, of_table.value, *span, *name, base, version, list(counts.items()), now))
         # by way of Arrow, since plain rows would start a Python worker
         columns = zip(*rows, strict=True)
         fields = zip(to_arrow_schema(COLUMNS, timezone="UTC"), columns, strict=True)

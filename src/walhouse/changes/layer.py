@@ -1,12 +1,12 @@
 """Bringing one layer up to where bronze is, epoch by epoch.
 
 Invariant: planned, then applied, then recorded as done, in this order, whatever the layer; applying is idempotent, so a
-crash between any two of these is repaired by running again.
+crash between any two of these is repaired by running again. A table is made anew in the same way, as an epoch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from walhouse.changes.epochs import EpochLedger, PlannedEpoch
 from walhouse.changes.placed import placed
 from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.changes.touched import APART, BronzeSurvey, Touched
+from walhouse.errors import RequestRefusedError
 from walhouse.lakehouse.tables import current_version, table_exists
 from walhouse.lsn import Lsn
 from walhouse.names import LakeTable, TableName
@@ -25,6 +26,7 @@ from walhouse.names import LakeTable, TableName
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from walhouse.changes.epochs import Layer
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
 
@@ -92,6 +94,26 @@ class LayerRun:
             rows += self._apply_new(EpochRange(number, after, to_pass, to_lsn), report)
         return rows
 
+    def rebuild(self, tables: Collection[TableName], report: Report) -> int:
+        """Make tables anew from all that bronze has of them, up to where the layer is; an epoch that was begun is ended
+        with it. Returns how many of bronze's rows that were. Raises RequestRefusedError if a table is not in bronze.
+        """
+        if self._last is None:
+            raise _unknown(tables, self.ledger.layer)
+        last, done = self._last
+        begun = PlannedEpoch(last.range._replace(after_pass=last.range.to_pass), {}) if done else last
+        planned = PlannedEpoch(
+            begun.range._replace(number=last.range.number + 1),
+            {**begun.bases, **dict.fromkeys(tables)},
+            begun.anew.union(tables),
+        )
+        touched = self._touched(planned.range, planned.anew)
+        if unknown := set(tables) - {each.table for each in touched}:
+            raise _unknown(unknown, self.ledger.layer)
+        self._target.ledger.plan(planned)
+        self._last = planned, False
+        return self._apply(planned, touched, report, fresh=False)
+
     def _apply_new(self, epoch: EpochRange, report: Report) -> int:
         touched = self._touched(epoch)
         tables = [each.table for each in touched]
@@ -103,11 +125,13 @@ class LayerRun:
 
     def _apply_again(self, planned: PlannedEpoch, report: Report) -> int:
         """An epoch that was written down and may have been applied in part: the process died in between."""
-        return self._apply(planned, self._touched(planned.range), report, fresh=False)
+        return self._apply(planned, self._touched(planned.range, planned.anew), report, fresh=False)
 
-    def _touched(self, epoch: EpochRange) -> list[Touched]:
-        """The epoch's tables; what belongs to none only for a layer that keeps it."""
-        found = self._survey.touched(epoch)
+    def _touched(self, epoch: EpochRange, anew: frozenset[TableName] = frozenset()) -> list[Touched]:
+        """The epoch's tables, those made anew with all of theirs; what belongs to none if this layer keeps it."""
+        found = [each for each in self._survey.touched(epoch) if each.table not in anew]
+        if anew:
+            found += [each for each in self._survey.touched(_from_the_first(epoch)) if each.table in anew]
         return [each for each in found if each.table not in APART or each.table in self._target.apply_apart]
 
     def _base(self, table: TableName) -> int | None:
@@ -145,14 +169,32 @@ class LayerRun:
         return placed(changes, resolve(earlier, touched.table), (*others, current), touched.facts.chunks)
 
     def _apply_table(self, planned: PlannedEpoch, touched: Touched, *, fresh: bool) -> AppliedTable:
-        bronze = bronze_range(self._spark, self._layout, planned.range)
+        anew = touched.table in planned.anew
+        epoch = _from_the_first(planned.range) if anew else planned.range
+        bronze = bronze_range(self._spark, self._layout, epoch)
         base = planned.bases[touched.table]
         if touched.table in APART:
             rows = bronze.where(F.col("kind") == APART[touched.table].value)
-            epoch = TableEpoch(planned.range, touched.table, rows, (), base, fresh, touched.facts)
-            return self._target.apply_apart[touched.table](epoch)
+            return self._target.apply_apart[touched.table](
+                TableEpoch(epoch, touched.table, rows, (), base, fresh, touched.facts)
+            )
         relations = self._relations.describe(touched.versions)
-        changes = self._changes(bronze, planned.range, touched)
+        changes = self._changes(bronze, epoch, touched)
+        # what replaces a table is all there is: nothing of it can have been applied
         return self._target.apply(
-            TableEpoch(planned.range, touched.table, changes, relations, base, fresh, touched.facts)
+            TableEpoch(epoch, touched.table, changes, relations, base, fresh or anew, touched.facts, anew)
         )
+
+
+def _from_the_first(epoch: EpochRange) -> EpochRange:
+    return epoch._replace(after_pass=0)
+
+
+def _unknown(tables: Collection[TableName], layer: Layer) -> RequestRefusedError:
+    names = ", ".join(sorted(map(str, tables)))
+    return RequestRefusedError(
+        f"Nothing of {names} was applied to {layer.value} so far.",
+        safe="No table was changed.",
+        todo="See the names in `walhouse status`.",
+        table=names,
+    )

@@ -32,7 +32,7 @@ app = typer.Typer(
 
 for _panel, _commands in {
     "Set up": (setup.init, setup.check, setup.drop),
-    "Move": (work.capture, work.silver, work.gold, work.run),
+    "Move": (work.capture, work.silver, work.gold, work.run, work.rebuild),
     "Request": (requests.snapshot, requests.signal, requests.init_signals),
     "Ask": (answers.status, answers.verify, answers.events, answers.sql),
 }.items():

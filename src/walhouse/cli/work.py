@@ -1,13 +1,14 @@
-"""capture, silver, gold, run: what moves data."""
+"""capture, silver, gold, run, rebuild: what moves data."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from walhouse.cli import options
 from walhouse.cli.logs import log
+from walhouse.names import TableName  # noqa: TC001  (typer reads it)
 
 
 def capture(
@@ -53,3 +54,23 @@ def run(
     with options.working(context, conf, log_format) as (house, reporter):
         house.run(continuous=continuous, progress=reporter)
     log("bronze, silver and gold are complete")
+
+
+def rebuild(
+    context: typer.Context,
+    layer: Annotated[Literal["silver", "gold"], typer.Argument(help="Whose tables.")],
+    tables: Annotated[
+        list[TableName],
+        typer.Argument(metavar="SCHEMA.TABLE…", parser=options.parse_table, help="Tables to make anew."),
+    ],
+    *,
+    conf: options.Conf = None,
+    log_format: options.LogFormatOption = None,
+) -> None:
+    """Make tables of silver or gold anew from all that bronze has of them.
+
+    After a column became another type, a handling mode was changed, or somebody else changed the table.
+    """
+    with options.working(context, conf, log_format) as (house, reporter):
+        rows = house.rebuild(layer, tables, reporter)
+    log(f"made anew in {layer}", fields={"tables": ", ".join(map(str, tables)), "rows": rows})

@@ -115,7 +115,7 @@ def require_matches(table: TableName, net: DataFrame, base: DataFrame | None, fo
         raise BagMismatchError(
             f"{unmatched} updates or deletes of {table}, which has no key, match no row of its gold table.",
             safe="The gold table was not changed; bronze holds every change.",
-            todo="Rebuild this gold table from bronze; if it happens again, take a new snapshot of the table.",
+            todo="Make it anew from bronze: walhouse rebuild gold TABLE. If it happens again, read it again.",
             table=str(table),
             count=unmatched,
         )

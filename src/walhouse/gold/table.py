@@ -36,17 +36,24 @@ _COLUMNS_WITH_STATISTICS: Final = 32
 
 
 def ensure_gold_table(
-    spark: SparkSession, layout: LakeLayout, relations: Sequence[RelationDescription], key: GoldKey
+    spark: SparkSession,
+    layout: LakeLayout,
+    relations: Sequence[RelationDescription],
+    key: GoldKey,
+    *,
+    anew: bool = False,
 ) -> tuple[GoldColumn, ...]:
     """Create the table, or add the columns that it lacks; the gold columns of the relation's columns.
+
+    ``anew``: in the place of one that is there.
 
     Raises TypeConflictError if a column has another type than its source needs, GoldKeyError if the table has another
     key.
     """
     table = layout.gold(relations[-1].name)
-    if not table_exists(spark, table):
+    if anew or not table_exists(spark, table):
         columns = gold_columns(relations)
-        _create(spark, layout, table, relations[-1], columns=columns, key=key)
+        _create(spark, layout, table, relations[-1], columns=columns, key=key, replace=anew)
         return columns
     schema = spark.table(str(table)).schema
     _require_key(spark, table, relations[-1], key)
@@ -64,6 +71,7 @@ def _create(
     *,
     columns: Sequence[GoldColumn],
     key: GoldKey,
+    replace: bool,
 ) -> None:
     cluster = _cluster_columns(columns, key)
     properties = {
@@ -84,6 +92,7 @@ def _create(
         comment=relation.comment or f"The current rows of {relation.name}",
         properties=properties,
         cluster_by=cluster,
+        replace=replace,
     )
 
 
@@ -128,7 +137,7 @@ def _require_types(
                 f"The column {column.name} of the gold table {table} is {data_type.simpleString()},"
                 f" but {relation.name} now needs {column.type.spark_type.simpleString()}.",
                 safe="The gold table was not changed; bronze holds every change.",
-                todo="Rebuild this gold table from bronze.",
+                todo="Make it anew from bronze: walhouse rebuild gold TABLE.",
                 table=str(relation.name),
                 column=column.source.name,
                 expected=column.type.spark_type.simpleString(),

@@ -38,7 +38,7 @@ def apply_silver(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch, set
     because their type cannot hold them. Raises TypeConflictError, ConversionError.
     """
     epoch = replace(epoch, relations=with_chosen_keys(epoch.relations, settings.columns))
-    schema = ensure_table(spark, layout, epoch.table, epoch.relations, settings.types)
+    schema = ensure_table(spark, layout, epoch.table, epoch.relations, settings.types, anew=epoch.anew)
     target = layout.silver(epoch.table)
     facts = epoch.facts
     if facts.span is None:

@@ -112,13 +112,19 @@ def ensure_table(
     table: TableName,
     relations: Sequence[RelationDescription],
     modes: TypeModes,
+    *,
+    anew: bool = False,
 ) -> StructType:
-    """Create the silver table, or add the fields it lacks; its schema. Raises TypeConflictError."""
+    """Create the silver table, or add the fields it lacks; its schema. ``anew``: in the place of one that is there.
+
+    Raises TypeConflictError.
+    """
     target = layout.silver(table)
-    if not table_exists(spark, target):
+    if anew or not table_exists(spark, target):
         properties = {**PROPERTIES, "walhouse.source.schema": table.schema, "walhouse.source.table": table.table}
         comment = f"Change events of {table}, as Debezium has them"
-        create_table(spark, layout, target, silver_schema(relations, modes), comment=comment, properties=properties)
+        schema = silver_schema(relations, modes)
+        create_table(spark, layout, target, schema, comment=comment, properties=properties, replace=anew)
         return spark.table(str(target)).schema
     present = spark.table(str(target)).schema
     after = struct_of(present, "after")
@@ -168,7 +174,7 @@ def _conflict(target: LakeTable, field: StructField, column: SilverColumn) -> Ty
     return TypeConflictError(
         f"The field after.{field.name} of {target} is {found} ({was}), but today's modes make {expected} ({is_now})"
         f" of {source_type(column.column)}.",
-        todo="Set the handling modes back, or rebuild the silver table from bronze.",
+        todo="Set the handling modes back, or make the table anew: walhouse rebuild silver TABLE.",
         table=str(target),
         column=f"after.{field.name}",
         expected=expected,

@@ -1,0 +1,33 @@
+"""The end of the process between two durable steps of an epoch."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from walhouse.changes.epochs import EpochLedger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Killed(BaseException):
+    """Stands for the end of the process at that moment."""
+
+
+@contextmanager
+def killed_at(step: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What is done here ends after the epoch is planned, or before it is recorded as finished."""
+    original = getattr(EpochLedger, step)
+
+    def die(ledger: EpochLedger, *arguments: Any) -> None:
+        if step == "plan":
+            original(ledger, *arguments)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EpochLedger, step, die)
+        with pytest.raises(Killed):
+            yield

@@ -1,0 +1,113 @@
+"""Tables that are made anew from bronze."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.changes.killing import killed_at
+from tests.e2e.witness import gold_rows, source_rows
+from walhouse.changes.epochs import Layer
+from walhouse.errors import RequestRefusedError, TypeConflictError
+from walhouse.names import TableName
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.fixtures_house import MakeHouse
+    from tests.fixtures_server import Database
+    from walhouse.lakehouse.layout import LakeLayout
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+PRICES, BAG = TableName("public", "prices"), TableName("public", "bag")
+
+
+@pytest.fixture
+def tables(database: Database) -> Database:
+    database.execute(
+        "CREATE TABLE prices (id int PRIMARY KEY, price numeric(10, 2), note text)",
+        "ALTER TABLE prices ALTER note SET STORAGE EXTERNAL",
+        "CREATE TABLE bag (word text)",
+        "ALTER TABLE bag REPLICA IDENTITY FULL",
+        "INSERT INTO prices SELECT n, n / 4.0, repeat(n::text, 3000) FROM generate_series(1, 5) AS n",
+        "INSERT INTO bag VALUES ('a'), ('a'), ('b')",
+    )
+    return database
+
+
+@pytest.mark.parametrize("dies_at", [None, "plan", "finish"])
+def test_gold_whose_column_became_another_type_is_made_anew_and_the_epoch_that_it_held_up_is_ended(
+    dies_at: str | None,
+    spark: SparkSession,
+    tables: Database,
+    lake: LakeLayout,
+    make_house: MakeHouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_house().run()
+    tables.execute(
+        "UPDATE prices SET id = 10 WHERE id = 1",  # its note is not sent: bronze has it under the old key
+        "ALTER TABLE prices ALTER price TYPE text",
+        "INSERT INTO prices VALUES (11, 'not for sale', '')",
+        "DELETE FROM prices WHERE id = 2",
+        "DELETE FROM bag WHERE ctid = (SELECT min(ctid) FROM bag WHERE word = 'a')",
+        "INSERT INTO bag VALUES ('c')",
+    )
+    with pytest.raises(TypeConflictError, match="price"):
+        make_house().run()
+    with nullcontext() if dies_at is None else killed_at(dies_at, monkeypatch):
+        make_house().rebuild("gold", [PRICES])
+    house = make_house()
+    house.run()
+    assert all(proof.equal for proof in house.verify())
+    for table in (PRICES, BAG):
+        assert gold_rows(spark, lake, table) == source_rows(tables, table)
+    tables.execute("UPDATE prices SET price = 'sold' WHERE id = 3")
+    house.run()
+    assert gold_rows(spark, lake, PRICES) == source_rows(tables, PRICES)
+    counts = {each.table: each.counts for each in house.status().tables}
+    assert counts[PRICES]["gold_upserted"] == 5 + 1, "what was there before is not counted twice"
+
+
+def test_silver_is_made_anew_under_other_modes_and_has_the_same_events(
+    spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    make_house().run()
+    tables.execute("UPDATE prices SET price = 2.5 WHERE id = 2", "DELETE FROM prices WHERE id = 1")
+    make_house().run()
+    columns = ["commit_lsn", "seq", "op", "source.snapshot", "after.id", "CAST(after.price AS STRING)"]
+    before = spark.table(str(lake.silver(PRICES))).selectExpr(*columns).collect()
+    house = make_house(decimal_handling_mode="string")
+    tables.execute("INSERT INTO prices VALUES (6, 6.25, '')")
+    with pytest.raises(TypeConflictError, match="price"):
+        house.run()
+    assert house.rebuild("silver", [PRICES]) == len(before) + 1
+    house.run()
+    after = spark.table(str(lake.silver(PRICES)))
+    assert after.selectExpr("typeof(after.price)").distinct().collect() == [("string",)]
+    assert set(before) <= set(after.selectExpr(*columns).collect())
+    assert after.count() == len(before) + 1
+    assert all(proof.equal for proof in house.verify())
+
+
+def test_a_table_that_somebody_else_changed_is_made_anew_and_no_other_is_touched(
+    spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    house = make_house()
+    house.run()
+    tables.execute("INSERT INTO bag VALUES ('c')", "DELETE FROM bag WHERE word = 'b'")
+    house.run()
+    spark.sql(f"DELETE FROM {lake.gold(BAG)} WHERE word = 'a'")
+    version = house._layers[Layer.GOLD].ledger.versions()[PRICES]
+    house.rebuild("gold", [BAG])
+    assert gold_rows(spark, lake, BAG) == source_rows(tables, BAG)
+    assert house._layers[Layer.GOLD].ledger.versions()[PRICES] == version
+    tables.execute("DELETE FROM bag")
+    house.run()
+    assert all(proof.equal for proof in house.verify())
+    with pytest.raises(RequestRefusedError, match=r"public\.nobody"):
+        house.rebuild("gold", [TableName("public", "nobody")])
+    house.run()
