@@ -31,6 +31,7 @@ from walhouse.changes.epochs import Layer
 from walhouse.changes.relations import RelationCatalog
 from walhouse.config.configuration import Configuration, load
 from walhouse.errors import LakeLockedError
+from walhouse.gold.key import lacking_key
 from walhouse.gold.unresolved import unresolved_keys
 from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout
 from walhouse.lakehouse.lock import WriteLock
@@ -224,11 +225,17 @@ class Walhouse:
         """Make tables of silver or gold anew from all that bronze has of them, up to where the layer is.
 
         For a column that became another type, a handling mode that was changed, a table that somebody else changed.
-        Returns the number of bronze rows applied. Raises RequestRefusedError, and what applying raises.
+        Where bronze's older changes lack the key of today, gold has the later ones, and an incremental snapshot is
+        asked for. Returns the number of bronze rows looked at. Raises RequestRefusedError, and what applying raises.
         """
         with self._writing():
-            run = self._layers[Layer(layer)]
-            return run.rebuild(tables, _applied_report(Layer(layer), run.applied_to[1], progress or Silent()))
+            chosen = Layer(layer)
+            run = self._layers[chosen]
+            rows = run.rebuild(tables, _applied_report(chosen, run.applied_to[1], progress or Silent()))
+            known = self._relations.by_table()
+        if lacking := [table for table in tables if chosen is Layer.GOLD and lacking_key(known[table])]:
+            self.snapshot(lacking)
+        return rows
 
     def status(self) -> Status:
         """How far bronze, silver and gold are, per table; the lag; what the slot keeps on the server."""

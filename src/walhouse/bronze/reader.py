@@ -1,6 +1,7 @@
 """What each way of reading the source into bronze has at hand: stream, whole tables, chunks.
 
-Invariant: a relation version is described in bronze by the pass that first has rows of it, and once.
+Invariant: a relation version is described in bronze by the pass that first has rows of it, and again only if its
+primary key has become another.
 """
 
 from __future__ import annotations
@@ -38,6 +39,6 @@ class BronzeReader:
         return read_relations(self._conn, self._settings.publication, self._settings.selection)
 
     def _announced(self, relations: Iterable[RelationDescription]) -> tuple[RelationDescription, ...]:
-        """Those that bronze does not describe yet."""
-        known = self._relations.versions
-        return tuple({each.version: each for each in relations if each.version not in known}.values())
+        """Those that bronze does not describe yet, or with another primary key: under a replica identity that does not
+        follow it, the server sends the same description for both."""
+        return tuple({each.version: each for each in relations if not self._relations.describes(each)}.values())

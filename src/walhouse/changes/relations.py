@@ -55,6 +55,11 @@ class RelationCatalog:
         """All versions that bronze describes."""
         return frozenset(self._known)
 
+    def describes(self, relation: RelationDescription) -> bool:
+        """Whether bronze has this version, with this primary key."""
+        known = self._known.get(relation.version)
+        return known is not None and relation.primary_key in (known.primary_key, None)
+
     @property
     def oids(self) -> frozenset[int]:
         """The OIDs of all tables that bronze describes."""

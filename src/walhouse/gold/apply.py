@@ -6,6 +6,7 @@ carry are read from the table as it was before the epoch, and only what is newer
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
@@ -13,11 +14,12 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 from walhouse.changes.epoch import AppliedTable
 from walhouse.gold import bag
 from walhouse.gold.fold import fold
-from walhouse.gold.key import require_one_key
+from walhouse.gold.key import lacking_key, require_one_key
 from walhouse.gold.merge import insert_rows, merge_rows
 from walhouse.gold.native import from_base, with_native_key, with_native_values
 from walhouse.gold.survey import survey
 from walhouse.gold.table import ensure_gold_table
+from walhouse.lakehouse.answers import few_rows
 from walhouse.lakehouse.tables import at_version, current_version
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ def apply_gold(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch) -> Ap
 
     Raises TypeConflictError, GoldKeyError, BagMismatchError; in each case the table's rows were not changed.
     """
+    epoch = _since_the_key_came(epoch) if epoch.anew else epoch
     key = require_one_key(epoch.relations)
     target = layout.gold(epoch.table)
     found = survey(epoch.changes, epoch.relations, key, epoch.facts)
@@ -51,6 +54,18 @@ def apply_gold(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch) -> Ap
             else _apply_bag(spark, target, epoch, columns, found)
         )
     return AppliedTable(current_version(spark, target), counts)
+
+
+def _since_the_key_came(epoch: TableEpoch) -> TableEpoch:
+    """Without what cannot be folded by today's key. Rows from before have to be read from the source again."""
+    lacking = lacking_key(epoch.relations)
+    place = F.struct("commit_lsn", "seq")
+    theirs = F.col("relation_version").isin([relation.version for relation in lacking])
+    [last] = few_rows(epoch.changes.where(theirs).agg(F.max(place).alias("place"))) if lacking else [{"place": None}]
+    changes = epoch.changes
+    if last["place"] is not None:
+        changes = changes.where(place > F.struct(*(F.lit(value).alias(name) for name, value in last["place"].items())))
+    return replace(epoch, relations=epoch.relations[len(lacking) :], changes=changes, known_facts=None)
 
 
 def _apply_keyed(

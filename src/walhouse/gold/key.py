@@ -23,17 +23,31 @@ GoldKey: TypeAlias = tuple[str, ...]
 def require_one_key(relations: Sequence[RelationDescription]) -> GoldKey:
     """The key of the last version. Raises GoldKeyError if changes of an earlier version may lack its columns."""
     current = relations[-1]
-    key = current.row_key
     for relation in relations[:-1]:
-        by_identity = relation.replica_identity in BY_KEY
-        sent = relation.identity_columns if by_identity else relation.column_names
-        # a bag needs whole old rows, which an identity of some columns does not send
-        if not set(key) <= set(sent) or (not key and by_identity and sent):
+        if not _carries(relation, current.row_key):
             raise GoldKeyError(
                 f"The replica identity of {current.name} changed within the changes that are to be applied at once,"
                 " and the older ones do not carry the new key.",
                 table=str(current.name),
-                expected=list(key),
-                found=list(sent),
+                expected=list(current.row_key),
+                found=list(_sent(relation)),
             )
-    return key
+    return current.row_key
+
+
+def lacking_key(relations: Sequence[RelationDescription]) -> tuple[RelationDescription, ...]:
+    """The versions up to the last whose changes may lack the key of today: gold cannot be made of them."""
+    key = relations[-1].row_key
+    last = max((place for place, each in enumerate(relations) if not _carries(each, key)), default=-1)
+    return tuple(relations[: last + 1])
+
+
+def _carries(relation: RelationDescription, key: GoldKey) -> bool:
+    sent = _sent(relation)
+    # a bag needs whole old rows, which an identity of some columns does not send
+    return set(key) <= set(sent) and not (not key and sent and relation.replica_identity in BY_KEY)
+
+
+def _sent(relation: RelationDescription) -> Sequence[str]:
+    """The columns that an old row has for certain."""
+    return relation.identity_columns if relation.replica_identity in BY_KEY else relation.column_names
