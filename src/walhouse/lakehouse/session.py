@@ -29,6 +29,9 @@ SMALL_TABLES: Final = {
 DELTA_VERSION: Final = "4.4.0"
 SCALA_VERSION: Final = "2.13"
 
+QUIET: Final = ("-Xlog:disable", "-Xlog:all=error:stderr")
+"""The JVM's own log: errors alone, and not on standard output."""
+
 # What Delta's jar pulls in beside its own storage jar serves Unity Catalog and Kernel; none of it runs here.
 _UNUSED_JARS: Final = (
     "io.delta:delta-kernel-api",
@@ -67,12 +70,6 @@ def local_session(*, memory: str = "2g", quick: bool = True, settings: Mapping[s
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks run in this very environment
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = os.cpu_count() or 2
-    # a JVM that goes on after it ran out of memory leaves Python waiting for an answer for ever
-    options = ["-XX:+ExitOnOutOfMemoryError", "-Duser.timezone=UTC"]
-    options.append("-XX:+UseSerialGC" if quick else "-XX:+UseParallelGC")
-    if quick:
-        # With the first tier alone the code cache has 48 MiB; Spark's generated code fills it, and is then interpreted.
-        options += ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m"]
     builder = SparkSession.builder.master(f"local[{cores}]").appName("walhouse")
     tuned = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -101,13 +98,32 @@ def local_session(*, memory: str = "2g", quick: bool = True, settings: Mapping[s
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": " ".join(options),
+        "spark.driver.extraJavaOptions": " ".join(java_options(quick=quick)),
         **_delta_jars(),
         **(settings or {}),
     }
     for name, value in tuned.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def java_options(*, quick: bool) -> list[str]:
+    """The driver's, one an element; with the archive of its classes where there is one."""
+    # a JVM that goes on after it ran out of memory leaves Python waiting for an answer for ever
+    options = ["-XX:+ExitOnOutOfMemoryError", "-Duser.timezone=UTC"]
+    options.append("-XX:+UseSerialGC" if quick else "-XX:+UseParallelGC")
+    if quick:
+        # With the first tier alone the code cache has 48 MiB; Spark's generated code fills it, and is then interpreted.
+        options += ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m"]
+    if class_archive().is_file():
+        # an archive that does not fit is passed over, which the JVM would tell on standard output
+        options += [f'"-XX:SharedArchiveFile={class_archive()}"', *QUIET]
+    return options
+
+
+def class_archive() -> Path:
+    """Where the archive of loaded classes is, if ``walhouse.lakehouse.class_archive`` has made one: a package cache."""
+    return Path(sys.prefix) / "share" / "walhouse" / f"spark-{pyspark.__version__}-delta-{DELTA_VERSION}.jsa"
 
 
 def _delta_jars() -> dict[str, str]:
