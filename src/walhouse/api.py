@@ -75,20 +75,23 @@ _KEYS_AGAIN = 1000
 class Walhouse:
     """One source and one lake. Use it as a context manager; nothing is connected or started before it is needed."""
 
-    def __init__(self, configuration: Configuration, spark: SparkSession | None = None) -> None:
+    def __init__(
+        self, configuration: Configuration, spark: SparkSession | None = None, *, lasting: bool = False
+    ) -> None:
         self.configuration = configuration
         self._given_spark = spark
+        self._lasting = lasting
         self._connection: Connection | None = None
 
     @classmethod
-    def open(cls, configuration: Configuration | Path | str, spark: SparkSession | None = None) -> Self:
-        """``configuration``: one that is loaded, or its file. ``spark``: a session to use; else one is found or made.
-
-        Raises ConfigurationError.
+    def open(
+        cls, configuration: Configuration | Path | str, spark: SparkSession | None = None, *, lasting: bool = False
+    ) -> Self:
+        """``configuration``: one that is loaded, or its file. ``spark``: a session to use; else one is found or made,
+        ``lasting``: for work of many minutes. Raises ConfigurationError.
         """
-        if not isinstance(configuration, Configuration):
-            configuration = load(Path(configuration))
-        return cls(configuration, spark)
+        known = configuration if isinstance(configuration, Configuration) else load(Path(configuration))
+        return cls(known, spark, lasting=lasting)
 
     def __enter__(self) -> Self:
         return self
@@ -109,7 +112,7 @@ class Walhouse:
     @cached_property
     def spark(self) -> SparkSession:
         """The session, with the lake's tables registered."""
-        session = self._given_spark or get_session()
+        session = self._given_spark or get_session(quick=not self._lasting)
         register_tables(session, self.layout)
         return session
 

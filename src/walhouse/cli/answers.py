@@ -160,7 +160,7 @@ def events(
     keep_nulls: options.KeepNulls = False,
 ) -> None:
     """Print silver as Debezium would have sent it: JSON lines with destination, key, value and headers, in order."""
-    with options.house(context, conf, log_format) as house:
+    with options.house(context, conf, log_format, lasting=True) as house:
         for line in house.events(table or None, from_lsn, to_lsn, schemas=schemas, keep_nulls=keep_nulls):
             sys.stdout.write(f"{line}\n")
 

@@ -68,22 +68,27 @@ def begin(context: typer.Context, conf: Path | None, log_format: LogFormat | Non
 
 
 @contextmanager
-def house(context: typer.Context, conf: Path | None, log_format: LogFormat | None) -> Iterator[Walhouse]:
-    """The house that the configuration describes, with its secrets known to be there."""
+def house(
+    context: typer.Context, conf: Path | None, log_format: LogFormat | None, *, lasting: bool = False
+) -> Iterator[Walhouse]:
+    """The house that the configuration describes, with its secrets known to be there; ``lasting``: for long work."""
     configuration = begin(context, conf, log_format).configuration()
     configuration.connection()
     from walhouse.api import Walhouse  # noqa: PLC0415  (imports Spark: nothing wrong with the configuration waits for it)
 
-    with Walhouse.open(configuration) as opened:
+    with Walhouse.open(configuration, lasting=lasting) as opened:
         yield opened
 
 
 @contextmanager
 def working(
-    context: typer.Context, conf: Path | None, log_format: LogFormat | None
+    context: typer.Context, conf: Path | None, log_format: LogFormat | None, *, lasting: bool = False
 ) -> Iterator[tuple[Walhouse, Progress]]:
-    """The house, and the reporter of its long work."""
-    with house(context, conf, log_format) as opened, progress(invocation(context).log_format) as reporter:
+    """The house, and the reporter of its work."""
+    with (
+        house(context, conf, log_format, lasting=lasting) as opened,
+        progress(invocation(context).log_format) as reporter,
+    ):
         yield opened, reporter
 
 

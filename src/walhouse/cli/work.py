@@ -51,7 +51,7 @@ def run(
     continuous: Annotated[bool, typer.Option("--continuous", help="Go on until interrupted.")] = False,
 ) -> None:
     """Capture, silver and gold, until the source's LSN of now is applied."""
-    with options.working(context, conf, log_format) as (house, reporter):
+    with options.working(context, conf, log_format, lasting=continuous) as (house, reporter):
         house.run(continuous=continuous, progress=reporter)
     log("bronze, silver and gold are complete")
 

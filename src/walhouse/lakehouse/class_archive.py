@@ -59,7 +59,9 @@ def _write(spark: SparkSession, folder: Path) -> None:
         "CREATE TABLE lake.items (id BIGINT, note STRING, tags ARRAY<STRING>, at TIMESTAMP) USING delta"
         " TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', 'delta.columnMapping.mode' = 'name')"
     )
-    rows = spark.range(100).selectExpr("id", "'a' AS note", "array('b', string(id)) AS tags", "current_timestamp() AS at")
+    rows = spark.range(100).selectExpr(
+        "id", "'a' AS note", "array('b', string(id)) AS tags", "current_timestamp() AS at"
+    )
     decoded = rows.mapInArrow(_as_they_are, rows.schema)
     decoded.write.format("delta").mode("append").saveAsTable("lake.items")
     spark.sql(
