@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def make_archive() -> Path:
-    """Make it anew, in place of one that is there. Raises CalledProcessError if Spark does not start."""
+def make_archive() -> Path | None:
+    """Make it anew, in place of one that is there; None if this Java makes none.
+
+    Raises CalledProcessError if Spark does not start; there is none then.
+    """
     target = class_archive()
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
@@ -39,8 +42,7 @@ def make_archive() -> Path:
         subprocess.run(  # noqa: S603  (this very interpreter and module)
             [sys.executable, "-m", "walhouse.lakehouse.class_archive", str(part)], check=True, stdout=subprocess.PIPE
         )
-        part.replace(target)
-    return target
+        return part.replace(target) if part.is_file() else None
 
 
 def load_classes(archive: Path) -> None:
@@ -89,4 +91,4 @@ if __name__ == "__main__":
     if sys.argv[1:]:
         load_classes(Path(sys.argv[1]))
     else:
-        make_archive()
+        print(make_archive() or "This Java archives no classes; all works without.")  # noqa: T201  (a command's answer)
