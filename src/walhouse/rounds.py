@@ -64,6 +64,7 @@ class Rounds:
                 capture = self.open_capture()
                 capture.begin(capture_report(self.reporter), starts=starts)
                 starts = False
+                self._catch_up(capture)
                 last_commit = time.monotonic()
                 while True:
                     if self._round(capture, last_commit):
@@ -78,6 +79,13 @@ class Rounds:
                     raise
                 self.forget()
                 time.sleep(policy.delay_seconds)
+
+    def _catch_up(self, capture: Capture) -> None:
+        """What the beginning has read, or an earlier run has left: the source need not write for it to be applied."""
+        progress = capture.run(capture.target(), capture_report(self.reporter))
+        self.apply(progress)
+        if not progress.is_open:
+            self._read_incomplete_again(capture)
 
     def _round(self, capture: Capture, last_commit: float) -> bool:
         """Whether there was something to do."""
