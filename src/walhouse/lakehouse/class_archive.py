@@ -1,7 +1,7 @@
 """``python -m walhouse.lakehouse.class_archive``: make local Spark start sooner, by an archive of its classes.
 
 A JVM reads, checks and links some twenty thousand classes before the first answer; from an archive it maps them. Takes
-half a minute, once, and some 190 MB in the Python environment.
+up to a minute, once, and some 200 MB in the Python environment.
 
 Invariant: the archive is whole or not there, and changes nothing but time: the JVM passes over one that does not fit.
 Source: Java documentation, "Class Data Sharing", dynamic archives.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
-from walhouse.lakehouse.session import QUIET, class_archive, java_options, local_session
+from walhouse.lakehouse.session import QUIET, archive_path, java_option, java_options, local_session
 from walhouse.names import string_literal
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def make_archive() -> Path | None:
 
     Raises CalledProcessError if Spark does not start; there is none then.
     """
-    target = class_archive()
+    target = archive_path()
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
@@ -47,7 +47,7 @@ def make_archive() -> Path | None:
 
 def load_classes(archive: Path) -> None:
     """Do what the commands do, on tables of some rows; the classes that this takes are in the archive."""
-    options = [*java_options(quick=True), f'"-XX:ArchiveClassesAtExit={archive}"', *QUIET]
+    options = [*java_options(quick=True), java_option("-XX:ArchiveClassesAtExit", archive), *QUIET]
     spark = local_session(settings={"spark.driver.extraJavaOptions": " ".join(options)})
     with tempfile.TemporaryDirectory() as folder:
         _write(spark, Path(folder))
