@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -58,6 +60,40 @@ def test_a_session_without_memory_ends_and_does_not_leave_python_waiting() -> No
     started, ended = done.stdout.splitlines()
     assert started == "started"
     assert "java.lang.OutOfMemoryError" in ended
+
+
+_WRITES = """
+import sys
+from walhouse.lakehouse.session import local_session
+spark = local_session(memory="512m")
+for _ in range(2):
+    spark.range(3).coalesce(1).write.format("delta").mode("append").save(sys.argv[1])
+print(spark.read.format("delta").load(sys.argv[1]).count())
+"""
+
+
+@pytest.mark.spark
+def test_writing_a_table_starts_a_process_for_a_file_that_is_made_and_none_to_look_at_one(tmp_path: Path) -> None:
+    """Hadoop without its native library asks programs: each takes milliseconds, and there were hundreds in a round."""
+    log, programs, lake = tmp_path / "asked", tmp_path / "programs", tmp_path / "lake"
+    log.touch()
+    programs.mkdir()
+    for name in ("chmod", "ls", "readlink", "stat"):
+        program = programs / name
+        program.write_text(f'#!/bin/sh\necho "{name} $*" >> "{log}"\nexec {shutil.which(name)} "$@"\n')
+        program.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", _WRITES, str(lake)],
+        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
+        check=True,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+    )
+    asked = [line.split() for line in log.read_text().splitlines() if str(lake) in line]
+    assert done.stdout.splitlines()[-1] == "6"
+    assert {program for program, *_ in asked} == {"chmod"}
+    assert len(asked) == len({path for *_, path in asked})
 
 
 @pytest.mark.spark

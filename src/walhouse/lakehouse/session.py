@@ -32,6 +32,18 @@ SCALA_VERSION: Final = "2.13"
 QUIET: Final = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """The JVM's own log: errors alone, and not on standard output."""
 
+# Without Hadoop's native library, its default classes start a process for each look at a file and each checksum beside
+# one: some two hundred of them in a round over two tables, a fifth of its time. These ask Java. Commits are written
+# beside their place and renamed as by the default ones.
+_LOCAL_FILES: Final = {
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+
 # What Delta's jar pulls in beside its own storage jar serves Unity Catalog and Kernel; none of it runs here.
 _UNUSED_JARS: Final = (
     "io.delta:delta-kernel-api",
@@ -100,6 +112,7 @@ def local_session(*, memory: str = "2g", quick: bool = True, settings: Mapping[s
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": " ".join(java_options(quick=quick)),
+        **_LOCAL_FILES,
         **_delta_jars(),
         **(settings or {}),
     }
