@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -49,7 +48,7 @@ from walhouse.postgres.wal import flushed_lsn
 from walhouse.proof.verify import Proof, Verification
 from walhouse.rounds import Rounds, capture_all, capture_report
 from walhouse.silver.records.events import events
-from walhouse.wiring import capture_settings, events_settings, layer_runs
+from walhouse.wiring import capture_settings, events_settings, layers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +60,8 @@ if TYPE_CHECKING:
     from walhouse.bronze.requests.notifications import Notification
     from walhouse.bronze.settings import CaptureSettings
     from walhouse.changes.epoch import AppliedTable
-    from walhouse.changes.layer import LayerRun, Report
+    from walhouse.changes.layer import Report
+    from walhouse.changes.layers import Layers
     from walhouse.lsn import Lsn
     from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
@@ -148,8 +148,8 @@ class Walhouse:
         return Capture(self.spark, self.layout, self._capture_settings, self._relations, self._connect())
 
     @cached_property
-    def _layers(self) -> dict[Layer, LayerRun]:
-        return layer_runs(self.configuration, self.spark, self.layout, self._relations)
+    def _layers(self) -> Layers:
+        return layers_of(self.configuration, self.spark, self.layout, self._relations)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -233,8 +233,8 @@ class Walhouse:
         """
         with self._writing():
             chosen = Layer(layer)
-            run = self._layers[chosen]
-            rows = run.rebuild(tables, _applied_report(chosen, run.applied_to[1], progress or Silent()))
+            _, to_lsn = self._layers.applied_to(chosen)
+            rows = self._layers.rebuild(chosen, tables, _applied_report(to_lsn, progress or Silent()))
             known = self._relations.by_table()
         if lacking := [table for table in tables if chosen is Layer.GOLD and lacking_key(known[table])]:
             self.snapshot(lacking)
@@ -307,7 +307,7 @@ class Walhouse:
                 settings=self._capture_settings,
                 relations=self._relations,
                 capture=capture,
-                gold=self._layers[Layer.GOLD],
+                layers=self._layers,
                 conn=self._connect(),
                 threads=self.configuration.lake.parallel_tables,
             )
@@ -377,22 +377,16 @@ class Walhouse:
     def _apply(self, layers: tuple[Layer, ...], position: tuple[int, Lsn] | None, reporter: Reporter) -> int:
         if position is None:
             return 0
-        to_pass, to_lsn = position
-
-        def run(layer: Layer) -> int:
-            return self._layers[layer].run(to_pass, to_lsn, _applied_report(layer, to_lsn, reporter))
-
-        with ThreadPoolExecutor(len(layers)) as pool:
-            return sum(pool.map(run, layers))
+        return self._layers.run(layers, *position, _applied_report(position[1], reporter))
 
     def _position(self) -> tuple[int, Lsn] | None:
         return read_whole_position(self.spark, self.layout) if table_exists(self.spark, self.layout.bronze) else None
 
 
-def _applied_report(layer: Layer, to_lsn: Lsn, reporter: Reporter) -> Report:
+def _applied_report(to_lsn: Lsn, reporter: Reporter) -> Report:
     """Tells of each table as it is done."""
 
-    def report(table: TableName, done: AppliedTable) -> None:
+    def report(layer: Layer, table: TableName, done: AppliedTable) -> None:
         reporter.update(layer.value, rows=sum(done.counts.values()), detail=str(table), lsn=to_lsn, target=to_lsn)
 
     return report

@@ -16,6 +16,7 @@ from walhouse.bronze.settings import CaptureSettings, SnapshotSettings
 from walhouse.bronze.snapshots.modes import MODES, FixedPolicy, custom_mode
 from walhouse.changes.epochs import EpochLedger, Layer
 from walhouse.changes.layer import LayerRun, LayerTarget
+from walhouse.changes.layers import Layers
 from walhouse.changes.touched import MESSAGES, TRANSACTIONS, BronzeSurvey
 from walhouse.config.connector import SnapshotMode
 from walhouse.gold.apply import apply_gold
@@ -107,31 +108,32 @@ def snapshot_mode(connector: Connector) -> SnapshotPolicy:
     return MODES[connector.snapshot_mode]
 
 
-def layer_runs(
+def layers_of(
     configuration: Configuration, spark: SparkSession, layout: LakeLayout, relations: RelationCatalog
-) -> dict[Layer, LayerRun]:
+) -> Layers:
     """What brings silver and gold up to bronze."""
-    silver = silver_settings(configuration.connector)
-    targets = {
-        Layer.SILVER: LayerTarget(
-            EpochLedger(spark, layout, Layer.SILVER),
-            layout.silver,
-            partial(apply_silver, spark, layout, settings=silver),
-            {
-                MESSAGES: partial(apply_messages, spark, layout, settings=silver),
-                TRANSACTIONS: partial(apply_transactions, spark, layout),
-            },
-        ),
-        Layer.GOLD: LayerTarget(
-            EpochLedger(spark, layout, Layer.GOLD), layout.gold, partial(apply_gold, spark, layout), reads_base=True
-        ),
-    }
+    settings = silver_settings(configuration.connector)
+    silver = LayerTarget(
+        Layer.SILVER,
+        layout.silver,
+        partial(apply_silver, spark, layout, settings=settings),
+        {
+            MESSAGES: partial(apply_messages, spark, layout, settings=settings),
+            TRANSACTIONS: partial(apply_transactions, spark, layout),
+        },
+    )
+    gold = LayerTarget(Layer.GOLD, layout.gold, partial(apply_gold, spark, layout), reads_base=True)
+    ledger, survey = EpochLedger(spark, layout), BronzeSurvey(spark, layout)
     threads = configuration.lake.parallel_tables
-    survey = BronzeSurvey(spark, layout)
-    return {
-        layer: LayerRun(spark, layout, target, relations=relations, survey=survey, threads=threads)
-        for layer, target in targets.items()
-    }
+    return Layers(
+        ledger,
+        {
+            target.layer: LayerRun(
+                spark, layout, target, ledger.last(target.layer), relations=relations, survey=survey, threads=threads
+            )
+            for target in (silver, gold)
+        },
+    )
 
 
 def silver_settings(connector: Connector) -> SilverSettings:

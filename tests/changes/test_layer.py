@@ -10,6 +10,7 @@ from tests.changes.killing import Killed, killed_at
 from tests.e2e.witness import gold_rows, source_rows
 from walhouse.changes.epochs import EpochLedger, Layer
 from walhouse.gold.apply import apply_gold
+from walhouse.lakehouse.tables import current_version
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
@@ -48,6 +49,13 @@ def change(database: Database) -> None:
     )
 
 
+def fail_for_docs(*arguments: Any, **options: Any) -> Any:
+    """Apply gold, but not to that table."""
+    if arguments[-1].table == DOCS:
+        raise Killed
+    return apply_gold(*arguments, **options)
+
+
 @pytest.mark.parametrize("step", ["plan", "finish"])
 def test_an_epoch_that_died_before_or_after_its_tables_were_changed_ends_up_the_same(
     step: str,
@@ -78,20 +86,41 @@ def test_a_table_that_fails_leaves_the_epoch_to_be_applied_again(
     make_house: MakeHouse,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-
     house = make_house()
     house.capture()
-
-    def fail_for_docs(*arguments: Any, **options: Any) -> Any:
-        if arguments[-1].table == DOCS:
-            raise Killed
-        return apply_gold(*arguments, **options)
-
     with monkeypatch.context() as patch:
         patch.setattr("walhouse.wiring.apply_gold", fail_for_docs)
         with pytest.raises(Killed):
             make_house().gold()
     make_house().gold()
+    for table in (DOCS, BAG):
+        assert gold_rows(spark, lake, table) == source_rows(tables, table)
+
+
+def test_a_layer_that_fails_does_not_keep_the_other_from_going_on(
+    spark: SparkSession,
+    tables: Database,
+    lake: LakeLayout,
+    make_house: MakeHouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger = EpochLedger(spark, lake)
+    with monkeypatch.context() as patch:
+        patch.setattr("walhouse.wiring.apply_gold", fail_for_docs)
+        for epochs in (1, 2):
+            with pytest.raises(Killed):
+                make_house().run()
+            done = {layer: (last[0].range.number, last[1]) for layer in Layer if (last := ledger.last(layer))}
+            assert done == {Layer.SILVER: (epochs, True), Layer.GOLD: (1, False)}
+            change(tables)
+    house = make_house()
+    house.run()
+    commits = current_version(spark, lake.ops("epochs"))
+    tables.execute("DELETE FROM docs")
+    monkeypatch.setattr("walhouse.changes.layers.TOGETHER_SECONDS", 60.0)  # however slow one is against the other
+    house.run()
+    # both are written down at once, and recorded at once: each commit has its price
+    assert current_version(spark, lake.ops("epochs")) == commits + 2
     for table in (DOCS, BAG):
         assert gold_rows(spark, lake, table) == source_rows(tables, table)
 
@@ -123,7 +152,7 @@ def test_the_ledger_names_a_version_of_every_table_at_one_lsn(
     house = make_house()
     house.run()
     before = {table: gold_rows(spark, lake, table) for table in (DOCS, BAG)}
-    first = EpochLedger(spark, lake, Layer.GOLD).versions()
+    first = EpochLedger(spark, lake).versions(Layer.GOLD)
     change(tables)
     house.run()
     for table, version in first.items():

@@ -137,10 +137,10 @@ def test_a_table_that_somebody_else_changed_is_made_anew_and_no_other_is_touched
     tables.execute("INSERT INTO bag VALUES ('c')", "DELETE FROM bag WHERE word = 'b'")
     house.run()
     spark.sql(f"DELETE FROM {lake.gold(BAG)} WHERE word = 'a'")
-    version = house._layers[Layer.GOLD].ledger.versions()[PRICES]
+    version = house._layers.ledger.versions(Layer.GOLD)[PRICES]
     house.rebuild("gold", [BAG])
     assert gold_rows(spark, lake, BAG) == source_rows(tables, BAG)
-    assert house._layers[Layer.GOLD].ledger.versions()[PRICES] == version
+    assert house._layers.ledger.versions(Layer.GOLD)[PRICES] == version
     tables.execute("DELETE FROM bag")
     house.run()
     assert all(proof.equal for proof in house.verify())

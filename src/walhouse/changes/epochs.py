@@ -6,7 +6,6 @@ will change, and is applied in order; one that was not finished is applied again
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -24,6 +23,8 @@ from walhouse.lsn import Lsn
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from pyspark.sql import SparkSession
 
     from walhouse.lakehouse.layout import LakeLayout
@@ -67,8 +68,7 @@ COLUMNS: Final = StructType(
 )
 
 
-AppliedRow = tuple[int | None, int | None, Mapping[str, int]]
-"""Base version, version after, counts."""
+_Row = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,11 @@ class PlannedEpoch:
 
 
 class EpochLedger:
-    """``ops.epochs`` for one layer."""
+    """``ops.epochs``. Layers that go on together are written down together: each commit has its price."""
 
-    def __init__(self, spark: SparkSession, layout: LakeLayout, layer: Layer) -> None:
+    def __init__(self, spark: SparkSession, layout: LakeLayout) -> None:
         self._spark = spark
         self._table = layout.ops("epochs")
-        self.layer = layer
         if not table_exists(spark, self._table):
             create_table(
                 spark,
@@ -101,9 +100,9 @@ class EpochLedger:
                 properties={"delta.appendOnly": "true"},
             )
 
-    def last(self) -> tuple[PlannedEpoch, bool] | None:
-        """The last epoch and whether it is done; None before the first."""
-        mine = self._spark.table(str(self._table)).where(F.col("layer") == self.layer.value)
+    def last(self, layer: Layer) -> tuple[PlannedEpoch, bool] | None:
+        """A layer's last epoch and whether it is done; None before the first."""
+        mine = self._spark.table(str(self._table)).where(F.col("layer") == layer.value)
         top = mine.select(F.max("epoch")).first()
         if top is None or top[0] is None:
             return None
@@ -120,47 +119,58 @@ class EpochLedger:
         epoch = EpochRange(whole["epoch"], whole["after_pass"], whole["to_pass"], Lsn(whole["to_lsn"]))
         return PlannedEpoch(epoch, bases, anew), any(row["state"] == EpochState.DONE for row in rows)
 
-    def plan(self, planned: PlannedEpoch) -> None:
-        """Write an epoch down before it is applied."""
-        applied: dict[TableName, AppliedRow] = {table: (base, None, {}) for table, base in planned.bases.items()}
-        self._append(planned.range, EpochState.PLANNED, applied, planned.anew)
+    def plan(self, epochs: Mapping[Layer, PlannedEpoch]) -> None:
+        """Write epochs down before they are applied."""
+        self._append(row for layer, planned in epochs.items() for row in _planned_rows(layer, planned))
 
-    def finish(self, planned: PlannedEpoch, applied: Mapping[TableName, AppliedTable]) -> None:
-        """Record that every table of the epoch is applied, with its version."""
-        rows: dict[TableName, AppliedRow] = {
-            table: (planned.bases[table], done.version, done.counts) for table, done in applied.items()
-        }
-        self._append(planned.range, EpochState.DONE, rows)
+    def finish(self, epochs: Mapping[Layer, tuple[PlannedEpoch, Mapping[TableName, AppliedTable]]]) -> None:
+        """Record of epochs that every table of theirs is applied, with its version."""
+        self._append(row for layer, (planned, applied) in epochs.items() for row in _done_rows(layer, planned, applied))
 
-    def versions(self, to_pass: int | None = None) -> dict[TableName, int]:
-        """The Delta version of each table as of the last finished epoch (that ends at or before a pass)."""
+    def versions(self, layer: Layer, to_pass: int | None = None) -> dict[TableName, int]:
+        """The Delta version of each of a layer's tables after its last finished epoch (up to a pass)."""
         done = self._spark.table(str(self._table)).where(
-            (F.col("layer") == self.layer.value)
-            & (F.col("state") == EpochState.DONE.value)
-            & F.col("version").isNotNull()
+            (F.col("layer") == layer.value) & (F.col("state") == EpochState.DONE.value) & F.col("version").isNotNull()
         )
         if to_pass is not None:
             done = done.where(F.col("to_pass") <= to_pass)
         rows = done.groupBy("schema_name", "table_name").agg(F.max_by("version", "epoch").alias("version"))
         return {TableName(row["schema_name"], row["table_name"]): int(row["version"]) for row in few_rows(rows)}
 
-    def _append(
-        self,
-        epoch: EpochRange,
-        state: EpochState,
-        tables: Mapping[TableName, AppliedRow],
-        anew: frozenset[TableName] = frozenset(),
-    ) -> None:
-        now, span = datetime.now(UTC), (epoch.after_pass, epoch.to_pass, int(epoch.to_lsn))
-        mine = (self.layer.value, epoch.number)
-        rows: list[tuple[object, ...]] = [(*mine, state.value, *span, None, None, None, None, None, now)]
-        for table, (base, version, counts) in tables.items():
-            of_table = EpochState.ANEW if table in anew else state
-            name = (table.schema, table.table)
-            rows.append((*mine, of_table.value, *span, *name, base, version, list(counts.items()), now))
+    def _append(self, rows: Iterable[_Row]) -> None:
         # by way of Arrow, since plain rows would start a Python worker
         columns = zip(*rows, strict=True)
         fields = zip(to_arrow_schema(COLUMNS, timezone="UTC"), columns, strict=True)
         table = pa.table([pa.array(list(values), field.type) for field, values in fields], names=COLUMNS.names)
         frame = self._spark.createDataFrame(table, COLUMNS)
         frame.write.format("delta").mode("append").saveAsTable(str(self._table))
+
+
+def _planned_rows(layer: Layer, planned: PlannedEpoch) -> Iterator[_Row]:
+    yield _row(layer, planned.range, EpochState.PLANNED)
+    for table, base in planned.bases.items():
+        state = EpochState.ANEW if table in planned.anew else EpochState.PLANNED
+        yield _row(layer, planned.range, state, table, base=base)
+
+
+def _done_rows(layer: Layer, planned: PlannedEpoch, applied: Mapping[TableName, AppliedTable]) -> Iterator[_Row]:
+    yield _row(layer, planned.range, EpochState.DONE)
+    for table, done in applied.items():
+        yield _row(layer, planned.range, EpochState.DONE, table, base=planned.bases[table], done=done)
+
+
+def _row(
+    layer: Layer,
+    epoch: EpochRange,
+    state: EpochState,
+    table: TableName | None = None,
+    *,
+    base: int | None = None,
+    done: AppliedTable | None = None,
+) -> _Row:
+    """One row, as COLUMNS has it; without a table of the epoch as a whole."""
+    span = (epoch.after_pass, epoch.to_pass, int(epoch.to_lsn))
+    name = (None, None) if table is None else (table.schema, table.table)
+    counts = None if table is None else list(done.counts.items()) if done else []
+    version = done.version if done else None
+    return (layer.value, epoch.number, state.value, *span, *name, base, version, counts, datetime.now(UTC))

@@ -1,7 +1,7 @@
-"""Bringing one layer up to where bronze is, epoch by epoch.
+"""One layer's epochs: which tables they have, and how they are applied.
 
-Invariant: planned, then applied, then recorded as done, in this order, whatever the layer; applying is idempotent, so a
-crash between any two of these is repaired by running again. A table is made anew in the same way, as an epoch.
+Invariant: nothing here is written down, or applied that was not (``changes.layers`` does that); applying is idempotent,
+whole or in part.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.changes.epoch import AppliedTable, EpochRange, TableEpoch
-from walhouse.changes.epochs import EpochLedger, PlannedEpoch
+from walhouse.changes.epochs import Layer, PlannedEpoch
 from walhouse.changes.placed import placed
 from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.changes.touched import APART, BronzeSurvey, Touched
@@ -26,19 +26,32 @@ from walhouse.names import LakeTable, TableName
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from walhouse.changes.epochs import Layer
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
 
-Report = Callable[[TableName, AppliedTable], None]
+Report = Callable[[Layer, TableName, AppliedTable], None]
 """Told of each table as it is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """An epoch of a layer that is to be applied. ``fresh``: nothing of it can have been applied before."""
+
+    planned: PlannedEpoch
+    touched: Sequence[Touched]
+    fresh: bool
+
+    @property
+    def rows(self) -> int:
+        """How many of bronze's rows that is."""
+        return sum(each.facts.rows for each in self.touched)
 
 
 @dataclass(frozen=True, slots=True)
 class LayerTarget:
     """What makes a layer: where its tables are and how an epoch is applied to one of them."""
 
-    ledger: EpochLedger
+    layer: Layer
     name_of: Callable[[TableName], LakeTable]
     apply: Callable[[TableEpoch], AppliedTable]
     apply_apart: Mapping[TableName, Callable[[TableEpoch], AppliedTable]] = field(default_factory=dict)
@@ -48,13 +61,14 @@ class LayerTarget:
 
 
 class LayerRun:
-    """Applies what bronze has and the layer lacks. Remembers how far that is, so it is for one writer alone."""
+    """What bronze has and a layer lacks. Remembers how far the layer is, so it is for one writer alone."""
 
     def __init__(
         self,
         spark: SparkSession,
         layout: LakeLayout,
         target: LayerTarget,
+        last: tuple[PlannedEpoch, bool] | None,
         *,
         relations: RelationCatalog,
         survey: BronzeSurvey,
@@ -66,14 +80,14 @@ class LayerRun:
         self._relations = relations
         self._survey = survey
         self._threads = threads
-        self._last = target.ledger.last()
+        self._last = last
         self._versions: dict[TableName, int] = {}
         """Delta versions of the tables that were applied here, as that left them."""
 
     @property
-    def ledger(self) -> EpochLedger:
-        """What the layer has applied, with the versions of its tables."""
-        return self._target.ledger
+    def layer(self) -> Layer:
+        """Which one."""
+        return self._target.layer
 
     @property
     def applied_to(self) -> tuple[int, Lsn]:
@@ -83,23 +97,32 @@ class LayerRun:
         planned, done = self._last
         return (planned.range.to_pass, planned.range.to_lsn) if done else (planned.range.after_pass, Lsn(0))
 
-    def run(self, to_pass: int, to_lsn: Lsn, report: Report) -> int:
-        """Apply everything up to a capture pass. Returns how many of bronze's rows that were."""
-        rows = 0
-        if self._last is not None and not self._last[1]:
-            rows += self._apply_again(self._last[0], report)
-        after, _ = self.applied_to
-        if after < to_pass:
-            number = 1 if self._last is None else self._last[0].range.number + 1
-            rows += self._apply_new(EpochRange(number, after, to_pass, to_lsn), report)
-        return rows
+    def begun(self) -> Work | None:
+        """The epoch that was written down and may have been applied in part: the process died in between."""
+        if self._last is None or self._last[1]:
+            return None
+        planned = self._last[0]
+        return Work(planned, self._touched(planned.range, planned.anew), fresh=False)
 
-    def rebuild(self, tables: Collection[TableName], report: Report) -> int:
-        """Make tables anew from all that bronze has of them, up to where the layer is; an epoch that was begun is ended
-        with it. Returns how many of bronze's rows that were. Raises RequestRefusedError if a table is not in bronze.
+    def next(self, to_pass: int, to_lsn: Lsn) -> Work | None:
+        """The epoch up to a capture pass, not written down yet; None if the layer is that far."""
+        after, _ = self.applied_to
+        if after >= to_pass:
+            return None
+        number = 1 if self._last is None else self._last[0].range.number + 1
+        epoch = EpochRange(number, after, to_pass, to_lsn)
+        touched = self._touched(epoch)
+        tables = [each.table for each in touched]
+        with ThreadPoolExecutor(self._threads) as pool:
+            bases = dict(zip(tables, pool.map(self._base, tables), strict=True))
+        return Work(PlannedEpoch(epoch, bases), touched, fresh=True)
+
+    def anew(self, tables: Collection[TableName]) -> Work:
+        """An epoch that makes tables anew from all that bronze has of them, up to where the layer is; an epoch that was
+        begun is ended with it. Raises RequestRefusedError if a table is not in bronze.
         """
         if self._last is None:
-            raise _unknown(tables, self.ledger.layer)
+            raise _unknown(tables, self.layer)
         last, done = self._last
         begun = PlannedEpoch(last.range._replace(after_pass=last.range.to_pass), {}) if done else last
         planned = PlannedEpoch(
@@ -109,23 +132,26 @@ class LayerRun:
         )
         touched = self._touched(planned.range, planned.anew)
         if unknown := set(tables) - {each.table for each in touched}:
-            raise _unknown(unknown, self.ledger.layer)
-        self._target.ledger.plan(planned)
-        self._last = planned, False
-        return self._apply(planned, touched, report, fresh=False)
+            raise _unknown(unknown, self.layer)
+        return Work(planned, touched, fresh=False)
 
-    def _apply_new(self, epoch: EpochRange, report: Report) -> int:
-        touched = self._touched(epoch)
-        tables = [each.table for each in touched]
+    def written_down(self, work: Work, *, done: bool) -> None:
+        """The ledger has it: as planned, or as done."""
+        self._last = work.planned, done
+
+    def apply(self, work: Work, report: Report) -> dict[TableName, AppliedTable]:
+        """Apply an epoch that is written down; the version that each of its tables has then."""
+        self._relations.refresh(work.planned.range.to_pass)
+
+        def apply(each: Touched) -> AppliedTable:
+            done = self._apply_table(work.planned, each, fresh=work.fresh)
+            report(self.layer, each.table, done)
+            return done
+
         with ThreadPoolExecutor(self._threads) as pool:
-            planned = PlannedEpoch(epoch, dict(zip(tables, pool.map(self._base, tables), strict=True)))
-        self._target.ledger.plan(planned)
-        self._last = planned, False
-        return self._apply(planned, touched, report, fresh=True)
-
-    def _apply_again(self, planned: PlannedEpoch, report: Report) -> int:
-        """An epoch that was written down and may have been applied in part: the process died in between."""
-        return self._apply(planned, self._touched(planned.range, planned.anew), report, fresh=False)
+            applied = dict(zip((each.table for each in work.touched), pool.map(apply, work.touched), strict=True))
+        self._versions.update((table, done.version) for table, done in applied.items())
+        return applied
 
     def _touched(self, epoch: EpochRange, anew: frozenset[TableName] = frozenset()) -> list[Touched]:
         """The epoch's tables, those made anew with all of theirs; what belongs to none if this layer keeps it."""
@@ -142,21 +168,6 @@ class LayerRun:
             return self._versions[table]
         name = self._target.name_of(table)
         return current_version(self._spark, name) if table_exists(self._spark, name) else None
-
-    def _apply(self, planned: PlannedEpoch, touched: Sequence[Touched], report: Report, *, fresh: bool) -> int:
-        self._relations.refresh(planned.range.to_pass)
-
-        def apply(each: Touched) -> AppliedTable:
-            done = self._apply_table(planned, each, fresh=fresh)
-            report(each.table, done)
-            return done
-
-        with ThreadPoolExecutor(self._threads) as pool:
-            done = dict(zip((each.table for each in touched), pool.map(apply, touched), strict=True))
-        self._target.ledger.finish(planned, done)
-        self._last = planned, True
-        self._versions.update((table, applied.version) for table, applied in done.items())
-        return sum(each.facts.rows for each in touched)
 
     def _changes(self, bronze: DataFrame, epoch: EpochRange, touched: Touched) -> DataFrame:
         """The epoch's changes of a table, rows of chunks where they belong: for these, changes of before count, too."""

@@ -19,6 +19,7 @@ from walhouse.bronze.failure import on_driver
 from walhouse.bronze.snapshots.pieces import tasks
 from walhouse.bronze.source import SnapshotPlan, load
 from walhouse.changes.epoch import EpochRange
+from walhouse.changes.epochs import Layer
 from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.errors import TableNotReadError
 from walhouse.lakehouse.tables import create_table, table_exists
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from walhouse.bronze.capture import Capture, CaptureStep
     from walhouse.bronze.settings import CaptureSettings
     from walhouse.changes.epoch import AppliedTable
-    from walhouse.changes.layer import LayerRun
+    from walhouse.changes.layers import Layers
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.lsn import Lsn
@@ -96,7 +97,7 @@ class Verification:
         settings: CaptureSettings,
         relations: RelationCatalog,
         capture: Capture,
-        gold: LayerRun,
+        layers: Layers,
         conn: Connection,
         threads: int,
     ) -> None:
@@ -105,7 +106,7 @@ class Verification:
         self._settings = settings
         self._relations = relations
         self._capture = capture
-        self._gold = gold
+        self._layers = layers
         self._conn = conn
         self._threads = threads
 
@@ -139,8 +140,8 @@ class Verification:
         def captured(step: CaptureStep) -> None:
             reporter.update("capture", rows=step.rows, lsn=step.progress.captured_to, target=lsn)
 
-        def applied(table: TableName, done: AppliedTable) -> None:
-            reporter.update("gold", rows=sum(done.counts.values()), detail=str(table), lsn=lsn, target=lsn)
+        def applied(layer: Layer, table: TableName, done: AppliedTable) -> None:
+            reporter.update(layer.value, rows=sum(done.counts.values()), detail=str(table), lsn=lsn, target=lsn)
 
         progress = self._capture.run(lsn, captured)
         if progress.is_open:
@@ -150,7 +151,7 @@ class Verification:
                 todo="Run `walhouse run`, then verify again.",
                 table=waiting,
             )
-        self._gold.run(progress.pass_number, progress.captured_to, applied)
+        self._layers.run([Layer.GOLD], progress.pass_number, progress.captured_to, applied)
         return EpochRange(0, 0, progress.pass_number, progress.captured_to)
 
     def _prove(
