@@ -33,7 +33,7 @@ QUIET: Final = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """The JVM's own log: errors alone, and not on standard output."""
 
 # Without Hadoop's native library, its default classes start a process for each look at a file and each checksum beside
-# one: some two hundred of them in a round over two tables, a fifth of its time. These ask Java. Commits are written
+# one: some two hundred of them in a round over two tables, a sixth of its time. These ask Java. Commits are written
 # beside their place and renamed as by the default ones.
 _LOCAL_FILES: Final = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
