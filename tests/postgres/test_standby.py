@@ -60,6 +60,17 @@ class Written(NamedTuple):
     latest: Lsn
 
 
+def write(connection: Connection, number: int) -> Written:
+    """Commit one row, on a connection that begins transactions by itself."""
+    where = "SELECT pg_current_wal_insert_lsn()::text"
+    connection.execute("INSERT INTO t VALUES (%s)", [number])
+    earliest = Lsn.parse(one_row(connection, where)[0])
+    connection.commit()
+    latest = Lsn.parse(one_row(connection, where)[0])
+    connection.rollback()
+    return Written(number, earliest, latest)
+
+
 class Counting(threading.Thread):
     """Writes rows, each in a transaction of its own, and notes where their commits are."""
 
@@ -70,16 +81,9 @@ class Counting(threading.Thread):
         self.written: list[Written] = []
 
     def run(self) -> None:
-        where = "SELECT pg_current_wal_insert_lsn()::text"
         with self._database.connect(autocommit=False) as connection:
             while not self._done.is_set():
-                number = len(self.written) + 1
-                connection.execute("INSERT INTO t VALUES (%s)", [number])
-                earliest = Lsn.parse(one_row(connection, where)[0])
-                connection.commit()
-                latest = Lsn.parse(one_row(connection, where)[0])
-                connection.rollback()
-                self.written.append(Written(number, earliest, latest))
+                self.written.append(write(connection, len(self.written) + 1))
 
     def __enter__(self) -> Counting:
         self.start()
@@ -147,6 +151,18 @@ def read_all(connection: Connection) -> tuple[set[int], Seen]:
     return rows, seen
 
 
+def delayed_at(connection: Connection, written: Written) -> ReplayState:
+    """The state of a standby that has received a commit, has replayed all before it, and waits with the commit."""
+    deadline = time.monotonic() + 30
+    while True:
+        state = replay_state(connection)
+        has_come = (state.received or 0) >= written.latest.page_aligned()
+        if has_come and state.position.page_aligned() >= written.earliest.page_aligned():
+            return state
+        assert time.monotonic() < deadline, f"the standby does not get to {written}: {state}"
+        time.sleep(0.01)
+
+
 def test_a_connection_knows_whether_its_server_is_a_standby(connection: Connection, table: Followed) -> None:
     assert is_standby(connection)
     with closing(connect(table.primary.settings)) as other:
@@ -184,12 +200,13 @@ def test_what_is_received_and_not_replayed_makes_a_chunk_doubtful_and_a_proof_wa
     connection: Connection, table: Followed
 ) -> None:
     with standby_settings(table, recovery_min_apply_delay="10min"):
-        table.primary.execute("INSERT INTO t VALUES (1)")
-        while (state := replay_state(connection)).received in {None, state.position}:
-            time.sleep(0.01)
+        with table.primary.connect(autocommit=False) as primary:
+            written = write(primary, 1)
+        state = delayed_at(connection, written)
         rows, seen = read_all(connection)
         assert rows == set()
-        assert seen.seen_to == state.position.page_aligned() < seen.upto
+        assert state.position.page_aligned() <= seen.seen_to < seen.upto
+        assert seen.seen_to < written.latest, "nobody says that the commit is seen"
         with pytest.raises(StandbyNotStillError), exported_snapshot(table.standby.settings, still_seconds=0.3):
             pass
     table.catch_up()
