@@ -317,13 +317,17 @@ def test_a_slot_is_given_up_where_the_primary_does_not_say_what_runs(
 ) -> None:
     monkeypatch.setattr(standby, "STARTING_POINT_SECONDS", 0.5)
     name = f"s_{table.standby.name}"
-    with pytest.raises(StandbyIdleError, match="pg_log_standby_snapshot"):
-        create_slot(connection, name)
-    with (
-        pytest.raises(StandbyIdleError, match="pg_log_standby_snapshot"),
-        created_slot(table.standby.settings, name),
-    ):
-        pass
+    # what runs the primary may tell at any moment, by itself; with this transaction under way it is not enough
+    with table.primary.connect(autocommit=False) as primary:
+        primary.execute("INSERT INTO t VALUES (1)")
+        table.catch_up()
+        with pytest.raises(StandbyIdleError, match="pg_log_standby_snapshot"):
+            create_slot(connection, name)
+        with (
+            pytest.raises(StandbyIdleError, match="pg_log_standby_snapshot"),
+            created_slot(table.standby.settings, name),
+        ):
+            pass
     assert find_slot(connection, name) is None
 
 
