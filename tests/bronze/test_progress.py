@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -35,11 +36,18 @@ PROGRESS = Progress(
     signals=SignalPosition(of_pass=6, of_version=3),
     open_since=5,
     untold=(Notification("r", Event.COMPLETED, data={"a": "b"}, rows_of=RowsOf("initial-x", "s", "t", 4)),),
+    awaited=(6,),
 )
 
 
 def test_progress_is_read_back_as_it_was_written() -> None:
     assert Progress.from_json(PROGRESS.to_json()) == PROGRESS
+
+
+def test_progress_from_before_chunks_were_read_beside_the_stream_is_read() -> None:
+    raw = json.loads(PROGRESS.to_json())
+    del raw["awaited"]
+    assert Progress.from_json(json.dumps(raw)) == replace(PROGRESS, awaited=())
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Appending to bronze, once.
 
 Invariant: an append counts only after its progress row was read back. Delta skips, without an error, an append whose
-version is not greater than the last one under the same name.
+version is not greater than the last one under the same name. There are two names: passes of chunks, which are written
+beside the stream, are counted apart from all others.
 """
 
 from __future__ import annotations
@@ -23,10 +24,16 @@ _ROWS_PER_FILE: Final = 200_000
 """A range is read from the slot by one task; in several files the layers after bronze can read it with many."""
 
 
-def append(spark: SparkSession, layout: LakeLayout, rows: DataFrame, upcoming: Progress) -> Progress:
-    """Write a pass in one Delta commit and give back its progress as bronze has it. Raises AppendSkippedError."""
+def append(
+    spark: SparkSession, layout: LakeLayout, rows: DataFrame, upcoming: Progress, *, beside: bool = False
+) -> Progress:
+    """Write a pass in one Delta commit and give back its progress as bronze has it. Raises AppendSkippedError.
+
+    ``beside``: passes with greater numbers may be written before it.
+    """
     source = upcoming.source
     name = f"walhouse:{source.system_identifier}:{source.database}:{generation(spark, layout)}"
+    name += ":chunks" if beside else ""
     with on_driver():
         (
             rows.write.format("delta")

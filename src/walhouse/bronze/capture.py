@@ -7,16 +7,16 @@ commit, read the progress back from bronze, and only then advance the slot, to j
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from walhouse.bronze.beginning import Beginning
-from walhouse.bronze.progress import Progress, reached, read_progress
+from walhouse.bronze.progress import Progress, reached, read_pass, read_progress
 from walhouse.bronze.requests.channels import SignalChannels
-from walhouse.bronze.requests.notifications import INCREMENTAL, INITIAL, Event, Notification
+from walhouse.bronze.requests.notifications import INCREMENTAL, INITIAL
 from walhouse.bronze.requests.signals import follow
 from walhouse.bronze.requests.teller import Teller
+from walhouse.bronze.snapshots.beside import Following, taken_over
 from walhouse.bronze.snapshots.estimate import of_reading
 from walhouse.bronze.snapshots.incremental import IncrementalSnapshots
 from walhouse.bronze.snapshots.outcome import without_table
@@ -41,11 +41,13 @@ from walhouse.postgres.standby import is_standby, require_unpromoted
 from walhouse.postgres.wal import flushed_lsn, insert_lsn, oldest_running, wait_flushed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
+    from walhouse.bronze.requests.notifications import Notification
     from walhouse.bronze.settings import CaptureSettings
+    from walhouse.bronze.snapshots.beside import Written
     from walhouse.bronze.snapshots.queue import SnapshotQueue
     from walhouse.bronze.snapshots.whole import PassOfSnapshot
     from walhouse.changes.relations import RelationCatalog
@@ -104,6 +106,8 @@ class Capture:
         self._streams = settings.snapshots.mode.streams()
         ensure_bronze(spark, layout)
         self._progress = read_progress(spark, layout)
+        self._is_heir = False
+        """Whether what another process was about to write is taken care of."""
         self._closing = Lsn(0)
         """Where the stream must be before layers may use the snapshots that were read."""
 
@@ -119,7 +123,9 @@ class Capture:
             known_to = reached(self._spark, self._layout, self._progress)
             require_continued(self._settings.connection, self._progress.source, source, known_to)
             self._progress = replace(self._progress, source=source)
+            told = () if self._progress.is_open else self._progress.untold
             self._tell(at_once=True)  # before another pass takes it over: it may have been told, and not twice
+            self._take_over(told)
         self._set_identities()
         if self._progress is None:
             first = self._beginning.first(source)
@@ -133,7 +139,7 @@ class Capture:
         if reads:
             time.sleep(self._settings.snapshots.delay_seconds)
         while opening is not None:
-            with self._told_if_interrupted(opening.reading.request, INITIAL):
+            with self._teller.telling_of_interruption(opening.reading.request, INITIAL):
                 self._read_whole(opening, report)
             opening = self._beginning.going_on(self._require_begun(), starts=False)
         progress = self._require_begun()
@@ -147,6 +153,19 @@ class Capture:
             time.sleep(self._settings.snapshots.streaming_delay_seconds)
         self._settle(report)
         return self._require_begun()
+
+    def _take_over(self, told: Sequence[Notification]) -> None:
+        """Let no pass of chunks come any more that another process was reading; go on from one that came."""
+        progress = self._require_begun()
+        if self._streams and not self._is_heir and (progress.awaited or progress.queue.tables):
+            taken = taken_over(
+                progress,
+                lambda each, as_chunks: self._snapshots.save(each, as_chunks=as_chunks),
+                lambda number: read_pass(self._spark, self._layout, number),
+            )
+            self._progress = replace(taken, untold=tuple(each for each in taken.untold if each not in told))
+            self._relations.forget_passes_from(min((*progress.awaited, progress.pass_number + 1)))
+        self._is_heir = True
 
     def _settle(self, report: Callable[[CaptureStep], None]) -> None:
         """Tell what is to be told; without a stream, bring the snapshot to one position and let go of its slot."""
@@ -201,7 +220,9 @@ class Capture:
         wait_flushed(self._conn, target, self._settings.flush_timeout_seconds)
         while progress.captured_to < target:
             end = min(target, Lsn(progress.captured_to + self._settings.max_pass_bytes))
-            progress = self._pass(progress, end)
+            written = self._pass(progress, end)
+            assert written is not None, "no chunks are being read"
+            progress = written
             report(CaptureStep(progress, target, dict(progress.counts).get("changes", 0)))
         if progress.is_open and not progress.is_reading:  # the source wrote nothing since the snapshots were read
             progress = self._progress = progress.closed()
@@ -233,35 +254,59 @@ class Capture:
         """What is asked for next, and the stream up to where its rows belong: all tables of a blocking snapshot, or one
         pass of chunks. Nothing if nothing may be read now."""
         progress = self._require_begun()
+        if progress.is_open:  # rows were read, and then nobody could tell how far the source was
+            self._closing = max(self._closing, insert_lsn(self._conn).page_aligned())
         if progress.queue.whole:
             reading = progress.queue.whole[0]
-            with self._told_if_interrupted(reading.request, INITIAL):
+            with self._teller.telling_of_interruption(reading.request, INITIAL):
                 self._read_whole(Opening(reading, None, lambda _: progress), report)
                 return self.run(self._closing, report)
         queue = self._chunks_to_read()
         if queue is None:
             return progress
-        with self._told_if_interrupted(queue.tables[0].request, INCREMENTAL):
-            self._read_chunks(replace(progress, queue=queue), report)
+        with self._teller.telling_of_interruption(queue.tables[0].request, INCREMENTAL):
+            self._read_chunks(queue, report)
             return self.run(self._closing, report)
 
-    def _read_chunks(self, progress: Progress, report: Callable[[CaptureStep], None]) -> None:
-        step = self._snapshots.step(progress)
+    def _read_chunks(self, queue: SnapshotQueue, report: Callable[[CaptureStep], None]) -> None:
+        """One pass of chunks; the stream goes on beside it."""
+        following = Following(lambda: self._follow(report))
+        told_before = len(self._require_begun().untold)
+
+        def beside(progress: Progress, work: Callable[[], Written]) -> Written:
+            self._progress = progress.reserving()
+            self._is_heir = False  # it may be in bronze and raise nevertheless
+            try:
+                written, rows = following.beside(work)
+            except SourceError:  # of a task: nothing was written
+                now = replace(self._require_begun(), awaited=(), open_since=progress.open_since)
+                self._progress, self._is_heir = now, True
+                raise
+            self._progress, self._is_heir = self._require_begun().taking(written), True
+            if not written.describes_nothing:
+                self._relations.forget_passes_from(written.pass_number)
+            return written, rows
+
+        step = self._snapshots.step(lambda: replace(self._require_begun(), queue=queue), beside)
         if step.rows is None:
             self._save(step.progress)
         else:
-            self._took(step.progress, insert_lsn(self._conn).page_aligned(), step.rows, report, step.how_far)
+            at = insert_lsn(self._conn).page_aligned()
+            self._took(self._require_begun(), at, step.rows, report, step.how_far)
         if step.note is not None:
-            self._teller.note(step.note, after=len(progress.untold))
+            self._teller.note(step.note, after=told_before)
+        if following.failure is not None:
+            raise following.failure
 
-    @contextmanager
-    def _told_if_interrupted(self, request: str, aggregate: str) -> Iterator[None]:
-        """A reading that the source interrupts goes on with the next run; until then people see why it stands."""
-        try:
-            yield
-        except SourceError as error:
-            self._teller.tell_now(Notification(request, Event.INTERRUPTED, aggregate, {"reason": error.problem}))
-            raise
+    def _follow(self, report: Callable[[CaptureStep], None]) -> bool:
+        """One pass of the stream, if there is something; False if it has to wait for the chunks that are read."""
+        target, progress = self.target(), self._require_begun()
+        if self.is_idle(target):
+            return True
+        written = self._pass(progress, min(target, Lsn(progress.captured_to + self._settings.max_pass_bytes)))
+        if written is not None:
+            report(CaptureStep(written, target, dict(written.counts).get("changes", 0)))
+        return written is not None
 
     def _read_whole(self, opening: Opening, report: Callable[[CaptureStep], None]) -> None:
         """Read whole tables; one that cannot be read is answered, and left out, if a signal asked for it."""
@@ -339,12 +384,15 @@ class Capture:
         self._relations.refresh(progress.pass_number, last_has_none=progress.describes_nothing)
         return progress
 
-    def _pass(self, progress: Progress, end: Lsn) -> Progress:
+    def _pass(self, progress: Progress, end: Lsn) -> Progress | None:
+        """None if it has to wait for chunks that are being read."""
         require_unpromoted(self._conn, was_standby=self._on_standby)
         slot = self._beginning.require_slot(progress)
-        closes = end >= self._closing and not progress.is_reading
-        written = self._came(self._stream.read(progress, end, slot, closes=closes))  # whatever becomes of the slot
-        advance(self._conn, self._settings.slot, written.captured_to)
+        closes = end >= self._closing and not progress.is_reading and not progress.awaited
+        written = self._stream.read(progress, end, slot, closes=closes)
+        if written is not None:
+            self._came(written)  # whatever becomes of the slot
+            advance(self._conn, self._settings.slot, written.captured_to)
         return written
 
     def _require_begun(self) -> Progress:

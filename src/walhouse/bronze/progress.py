@@ -70,6 +70,9 @@ class Progress:
     not have reached their positions. Layers wait until there is none."""
     untold: tuple[Notification, ...] = ()
     """What is still to be told of what is durable with this row."""
+    awaited: tuple[int, ...] = ()
+    """Numbers of passes that this row does not count and that may be in bronze, or come: of the pass of chunks that was
+    being read when it was written. Such a pass itself has its own number here."""
 
     @property
     def is_open(self) -> bool:
@@ -80,6 +83,11 @@ class Progress:
     def is_reading(self) -> bool:
         """Whether whole tables are being read: their rows are of no use before all of them are there."""
         return bool(self.queue.whole) and self.queue.whole[0].began is not None
+
+    @property
+    def is_of_chunks(self) -> bool:
+        """Whether it is that of a pass of chunks."""
+        return self.awaited == (self.pass_number,)
 
     @property
     def describes_nothing(self) -> bool:
@@ -93,6 +101,18 @@ class Progress:
     def closed(self) -> Progress:
         """The same, all that is in bronze being there for layers."""
         return replace(self, open_since=None)
+
+    def reserving(self) -> Progress:
+        """From where the stream goes on while the following pass reads chunks: layers wait until that is there."""
+        number = self.pass_number + 1
+        return replace(self, pass_number=number, awaited=(number,)).opened()
+
+    def taking(self, chunks: Progress) -> Progress:
+        """With what a pass of chunks came to, which is in bronze. Only that has moved the queue meanwhile."""
+        assert chunks.open_since is not None, "rows of chunks may be ahead of the stream"
+        opened = min(self.open_since or chunks.open_since, chunks.open_since)
+        counts = chunks.counts if self.pass_number == chunks.pass_number else self.counts
+        return replace(self, queue=chunks.queue, untold=chunks.untold, open_since=opened, counts=counts, awaited=())
 
     def telling(self, *more: Notification) -> Progress:
         """With more to be told."""
@@ -122,6 +142,7 @@ class Progress:
                 signals=SignalPosition(**raw["signals"]),
                 open_since=raw["open_since"],
                 untold=tuple(map(Notification.from_dict, raw["untold"])),
+                awaited=tuple(raw.get("awaited", ())),  # rows of earlier versions have none
             )
         except (KeyError, TypeError) as error:
             raise LakeVersionError(
@@ -161,8 +182,15 @@ def read_whole_position(spark: SparkSession, layout: LakeLayout) -> Position | N
     """The last position up to which all is there that layers need: no row of a snapshot is ahead of the stream."""
     progress = read_progress(spark, layout)
     if progress is not None and progress.open_since is not None:
-        progress = read_pass(spark, layout, progress.open_since - 1)
+        progress = _read_last_before(spark, layout, progress.open_since)
     return None if progress is None else Position(progress.pass_number, progress.captured_to)
+
+
+def _read_last_before(spark: SparkSession, layout: LakeLayout, pass_number: int) -> Progress | None:
+    """Passes have gaps: a number that is reserved for one that fails is not used again."""
+    rows = spark.table(str(layout.bronze)).where((F.col("pass") < pass_number) & (F.col("kind") == Kind.PROGRESS.value))
+    row = rows.select(F.max_by("progress", "pass")).first()
+    return None if row is None or row[0] is None else Progress.from_json(row[0])
 
 
 def reached(spark: SparkSession, layout: LakeLayout, progress: Progress) -> Lsn:

@@ -35,18 +35,21 @@ if TYPE_CHECKING:
 class Stream(BronzeReader):
     """Reads the WAL into one lake."""
 
-    def read(self, progress: Progress, end: Lsn, slot: SlotState, *, closes: bool) -> Progress:
+    def read(self, progress: Progress, end: Lsn, slot: SlotState, *, closes: bool) -> Progress | None:
         """The range from where ``progress`` ends up to ``end``; the progress after it, as bronze has it.
 
-        ``closes``: with it the rows of all snapshots are of use. Raises PublicationChangedError, NameCollisionError,
-        and the errors of the slot and of frames.
+        ``closes``: with it the rows of all snapshots are of use. None, and nothing is read, if there are new tables or
+        columns while a pass of chunks is at work: those that it describes come first, and the queue is its own.
+        Raises PublicationChangedError, NameCollisionError, and the errors of the slot and of frames.
         """
         upcoming = progress.next(end, self._publication(progress))
         upcoming = upcoming.closed() if closes else upcoming
         catalog = self._catalog()
+        announced = self._announced(catalog.values())
+        if progress.awaited and (announced or upcoming.publication != progress.publication):
+            return None
         upcoming = self._with_added(upcoming, self._added(progress.publication, upcoming.publication, catalog))
         self._layout.require_distinct(relation.name for relation in catalog.values())
-        announced = self._announced(catalog.values())
         plan = WalRangePlan(
             settings=self._settings.connection,
             slot=self._settings.slot,

@@ -18,8 +18,8 @@ says so, and the row is read again, as one that moved behind a primary's chunks.
 them** as one that is older: a value that the last of them gave it may be taken along by the first, where that moves the
 row away and a later one inserts another under its old key; ``tests/changes/world.py`` finds that.
 
-No epoch ends between the two LSNs: the stream is no further than the first when the chunk is read
-(``bronze.snapshots.chunks``), and layers wait until it has passed the second. A TRUNCATE cannot come while rows are
+No epoch ends between the two LSNs: layers are no further than the first when the chunk is read, as bronze is open from
+there on (``bronze.snapshots.beside``), and they wait until the stream has passed the second. A TRUNCATE cannot come while rows are
 read, as replay takes the lock that excludes a reader's; one in between that was seen leaves rows whose inserts follow.
 """
 

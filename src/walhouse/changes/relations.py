@@ -32,6 +32,10 @@ class RelationCatalog:
         self._known: dict[int, RelationDescription] = {}
         self._read_to = -1
 
+    def forget_passes_from(self, number: int) -> None:
+        """Their relation rows are to be read again: one of them came later than those after it."""
+        self._read_to = min(self._read_to, number - 1)
+
     def refresh(self, to_pass: int, *, last_has_none: bool = False) -> None:
         """Read the relation rows of passes not read so far. ``last_has_none``: the last is known to have none."""
         if last_has_none and to_pass == self._read_to + 1:

@@ -83,11 +83,13 @@ def local_session(*, memory: str = "2g", quick: bool = True, settings: Mapping[s
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks run in this very environment
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = os.cpu_count() or 2
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("walhouse")
+    # one task more than cores: while tasks on all of them read chunks of a snapshot, the stream goes on
+    builder = SparkSession.builder.master(f"local[{cores + 1}]").appName("walhouse")
     tuned = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
+        "spark.default.parallelism": str(cores),
         "spark.sql.shuffle.partitions": str(cores),
         # the JVM never compiles a method beyond this: wide tables would be interpreted for ever
         "spark.sql.codegen.hugeMethodLimit": "8000",

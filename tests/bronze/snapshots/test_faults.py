@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
     from walhouse.api import Walhouse
-    from walhouse.bronze.progress import Progress
     from walhouse.bronze.snapshots.incremental import ChunksRead
     from walhouse.config.connection import ConnectionSettings
     from walhouse.lakehouse.layout import LakeLayout
@@ -78,9 +77,9 @@ def test_tables_that_cannot_be_read_are_passed_over_and_the_others_are_read(
     request = house.snapshot([TableName("public", name) for name in ("gone", "bag", "empty", "t")])
     step = IncrementalSnapshots.step
 
-    def after_a_table_is_gone(snapshots: IncrementalSnapshots, progress: Progress) -> ChunksRead:
+    def after_a_table_is_gone(snapshots: IncrementalSnapshots, *how: Any) -> ChunksRead:
         table.execute("DROP TABLE IF EXISTS gone")
-        return step(snapshots, progress)
+        return step(snapshots, *how)
 
     monkeypatch.setattr(IncrementalSnapshots, "step", after_a_table_is_gone)
     house.run()

@@ -7,16 +7,19 @@ notifications of one pass only once.
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from walhouse.bronze.requests.notifications import Once, notify
+from walhouse.bronze.requests.notifications import Event, Notification, Once, notify
 from walhouse.bronze.table import generation
+from walhouse.errors import SourceError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
     from walhouse.bronze.progress import Progress
-    from walhouse.bronze.requests.notifications import Notification
     from walhouse.lakehouse.layout import LakeLayout
 
 _TELL_SECONDS: Final = 5
@@ -41,6 +44,15 @@ class Teller:
     def tell_now(self, note: Notification) -> None:
         """Write one that no progress has; a crash may lose it."""
         notify(self._spark, self._layout, self._connector, [note])
+
+    @contextmanager
+    def telling_of_interruption(self, request: str, aggregate: str) -> Iterator[None]:
+        """A reading that the source interrupts goes on with the next run; until then people see why it stands."""
+        try:
+            yield
+        except SourceError as error:
+            self.tell_now(Notification(request, Event.INTERRUPTED, aggregate, {"reason": error.problem}))
+            raise
 
     def tell(self, progress: Progress, *, at_once: bool) -> bool:
         """Whether all that the progress has to tell is in the table now."""

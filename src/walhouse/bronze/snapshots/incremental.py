@@ -1,4 +1,4 @@
-"""Reading queued tables by chunks, while the stream goes on between two passes.
+"""Reading queued tables by chunks, while the stream goes on.
 
 Invariant: a pass of chunks moves the queue forward in the same Delta commit that has their rows. It leaves bronze open:
 its rows may have positions that the stream has not reached, so a pass over the WAL up to there must follow.
@@ -28,13 +28,17 @@ from walhouse.postgres.key_chunks import KeyChunk, chunk_ends, estimated_rows, k
 from walhouse.postgres.watermarks import window
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from walhouse.bronze.progress import Progress
+    from walhouse.bronze.snapshots.beside import Written
     from walhouse.bronze.snapshots.queue import QueuedTable, SnapshotQueue
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.key_chunks import Key, KeyedTable
+
+    Beside = Callable[[Progress, Callable[[], Written]], Written]
+    """Does what writes a pass after that progress, and follows the stream meanwhile."""
 
 _ATTEMPTS: Final = 5
 """How often a pass is planned anew because the table's columns changed meanwhile."""
@@ -56,26 +60,27 @@ class ChunksRead:
 class IncrementalSnapshots(BronzeReader):
     """Reads the queue of one lake, a few chunks of its first table at a time."""
 
-    def step(self, progress: Progress) -> ChunksRead:
+    def step(self, now: Callable[[], Progress], beside: Beside) -> ChunksRead:
         """Read the next chunks of the first table, or find out that it cannot be read and go on without it.
 
-        Raises what is no fault of the table: SourceUnreachableError, LockTimeoutError and their like.
+        ``now``: how far bronze is, which may be further after an attempt. Raises what is no fault of the table:
+        SourceUnreachableError, LockTimeoutError and their like.
         """
-        head = progress.queue.head
-        assert head is not None, "there must be something to read"
         for attempt in range(_ATTEMPTS):
             try:
-                return self._read(progress, head)
+                return self._read(now(), beside)
             except TableChangedError:
                 if attempt == _ATTEMPTS - 1:
                     raise
             except OF_THE_SERVER:
                 raise
             except SourceError as error:
-                return self._skipped(progress, ScanStatus.SQL_EXCEPTION, error.problem)
+                return self._skipped(now(), ScanStatus.SQL_EXCEPTION, error.problem)
         raise AssertionError("the last attempt returns or raises")
 
-    def _read(self, progress: Progress, head: QueuedTable) -> ChunksRead:
+    def _read(self, progress: Progress, beside: Beside) -> ChunksRead:
+        head = progress.queue.head
+        assert head is not None, "there must be something to read"
         relation = next((each for each in self._catalog().values() if each.name == head.table), None)
         if relation is None:
             return self._skipped(
@@ -98,24 +103,23 @@ class IncrementalSnapshots(BronzeReader):
         upto = head.upto or largest_key(self._conn, table)
         if upto is None and not table.has_rows_without_key:
             return self._skipped(progress, ScanStatus.EMPTY)
-        return self._pass(progress, replace(head, upto=upto), table)
+        return self._pass(progress, replace(head, upto=upto), table, beside)
 
-    def _pass(self, progress: Progress, head: QueuedTable, table: KeyedTable) -> ChunksRead:
+    def _pass(self, progress: Progress, head: QueuedTable, table: KeyedTable, beside: Beside) -> ChunksRead:
         chunks = self._next_chunks(head, table, progress.queue.next_chunk)
         after = next((chunk.upto for chunk in reversed(chunks) if chunk.upto is not None), None)
         read = replace(head, after=after, chunks=head.chunks + len(chunks), began=head.began or time.time())
         queue = progress.queue.with_head(read, chunks=len(chunks))
         snapshot_id = f"{CHUNK_ID}{head.request}"
-        upcoming = replace(
-            progress.next(progress.captured_to, progress.publication), messages=progress.messages, queue=queue
-        ).opened()
+        upcoming = progress.next(progress.captured_to, progress.publication)
+        upcoming = replace(upcoming, messages=progress.messages, queue=queue, awaited=(upcoming.pass_number,)).opened()
         if read.after == read.upto:
             queue = queue.after_finished_head()
             begun = RowsOf(snapshot_id, *head.table, queue.next_chunk - read.chunks)
             told = _ended(queue, read, ScanStatus.SUCCEEDED, rows_of=begun)
             upcoming = replace(upcoming, queue=queue).telling(*told)
         with self._window():
-            written, rows = self._append(upcoming, snapshot_id, chunks)
+            written, rows = beside(progress, lambda: self._append(upcoming, snapshot_id, chunks, beside=True))
         estimate = of_chunks(read, self._settings.chunk_rows, estimated_rows(self._conn, read.table), time.time())
         how_far = f"{read.table} {estimate}".strip()
         return ChunksRead(written, rows, _told(written.queue, read, Event.IN_PROGRESS), how_far)
@@ -139,10 +143,16 @@ class IncrementalSnapshots(BronzeReader):
             return nullcontext()
         return window(self._conn, signals.table, signals.watermarks)
 
-    def save(self, progress: Progress, described: Sequence[RelationDescription] = ()) -> Progress:
-        """A pass of the progress row alone, and of descriptions that bronze lacks."""
+    def save(
+        self, progress: Progress, described: Sequence[RelationDescription] = (), *, as_chunks: bool = False
+    ) -> Progress:
+        """A pass of the progress row alone, and of descriptions that bronze lacks.
+
+        ``as_chunks``: counted as a pass of chunks, though it has none.
+        """
         upcoming = progress.next(progress.captured_to, progress.publication)
-        return self._append(replace(upcoming, messages=progress.messages), "", (), described)[0]
+        upcoming = replace(upcoming, messages=progress.messages)
+        return self._append(upcoming, "", (), described, beside=as_chunks)[0]
 
     def _append(
         self,
@@ -150,8 +160,9 @@ class IncrementalSnapshots(BronzeReader):
         snapshot_id: str,
         chunks: Sequence[KeyChunk],
         described: Sequence[RelationDescription] = (),
-    ) -> tuple[Progress, int]:
-        """The progress as bronze has it, and how many rows the chunks had."""
+        *,
+        beside: bool,
+    ) -> Written:
         announced = self._announced((*described, *(chunk.table.relation for chunk in chunks)))
         upcoming = replace(upcoming, counts=(("relations", len(announced)),))
         plan = KeyChunksPlan(
@@ -169,7 +180,7 @@ class IncrementalSnapshots(BronzeReader):
         rows = load(self._spark, plan).observe(
             seen, F.count(F.when(F.col("kind") == Kind.SNAPSHOT.value, 1)).alias("rows")
         )
-        return append(self._spark, self._layout, rows, upcoming), int(seen.get["rows"])
+        return append(self._spark, self._layout, rows, upcoming, beside=beside), int(seen.get["rows"])
 
     @staticmethod
     def _left_to_one_snapshot(progress: Progress, head: QueuedTable) -> ChunksRead:
