@@ -19,8 +19,9 @@ them** as one that is older: a value that the last of them gave it may be taken 
 row away and a later one inserts another under its old key; ``tests/changes/world.py`` finds that.
 
 No epoch ends between the two LSNs: layers are no further than the first when the chunk is read, as bronze is open from
-there on (``bronze.snapshots.beside``), and they wait until the stream has passed the second. A TRUNCATE cannot come while rows are
-read, as replay takes the lock that excludes a reader's; one in between that was seen leaves rows whose inserts follow.
+there on (``bronze.snapshots.beside``), and they wait until the stream has passed the second. A TRUNCATE cannot come
+while rows are read, as replay takes the lock that excludes a reader's; one in between that was seen leaves rows whose
+inserts follow.
 """
 
 from __future__ import annotations
