@@ -9,6 +9,7 @@ import pytest
 from tests.changes.killing import Killed, killed_at
 from tests.e2e.witness import gold_rows, source_rows
 from walhouse.changes.epochs import EpochLedger, Layer
+from walhouse.errors import GoldKeyError
 from walhouse.gold.apply import apply_gold
 from walhouse.lakehouse.tables import current_version
 from walhouse.names import TableName
@@ -144,6 +145,54 @@ def test_a_house_that_stays_open_looks_again_at_what_the_lake_holds(
     silver = spark.table(str(lake.silver(DOCS)))
     assert silver.count() == 5 + 2
     assert silver.select("commit_lsn", "seq", "op").distinct().count() == 5 + 2
+
+
+def test_a_table_counts_as_ready_only_for_the_writer_and_the_relation_that_it_was_last_applied_with(
+    spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready: list[bool] = []
+
+    def tell(*arguments: Any, **options: Any) -> Any:
+        ready.append(arguments[-1].ready)
+        return apply_gold(*arguments, **options)
+
+    def insert_docs(key: int) -> None:
+        tables.execute(f"INSERT INTO docs (id, title, body) VALUES ({key}, 'x', 'y')")
+
+    monkeypatch.setattr("walhouse.wiring.apply_gold", tell)
+    tables.execute("DROP TABLE bag")
+    house, other = make_house(), make_house()
+    house.run()
+    insert_docs(20)
+    house.run()
+    tables.execute("ALTER TABLE docs ADD COLUMN note text")
+    insert_docs(21)
+    house.run()
+    insert_docs(22)
+    house.run()
+    assert ready == [False, True, False, True]
+    insert_docs(23)
+    other.run()
+    insert_docs(24)
+    house.run()
+    assert ready[4:] == [False, False]
+    assert gold_rows(spark, lake, DOCS) == source_rows(tables, DOCS)
+
+
+def test_another_key_is_refused_by_a_house_that_knows_the_table_too(
+    tables: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    """Under FULL no Relation message tells the key: its version stays what it was."""
+    tables.execute("ALTER TABLE docs REPLICA IDENTITY FULL")
+    house = make_house()
+    house.run()
+    tables.execute(
+        "ALTER TABLE docs DROP CONSTRAINT docs_pkey",
+        "ALTER TABLE docs ADD PRIMARY KEY (title, id)",
+        "INSERT INTO docs VALUES (30, 'x', 'y')",
+    )
+    with pytest.raises(GoldKeyError):
+        house.run()
 
 
 def test_the_ledger_names_a_version_of_every_table_at_one_lsn(

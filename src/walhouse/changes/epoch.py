@@ -50,6 +50,8 @@ class TableEpoch:
     known_facts: Facts | None = None
     anew: bool = False
     """True if the target is to be replaced: ``changes`` are all that bronze has of the table."""
+    ready: bool = False
+    """True if this very writer has applied an epoch with the current relation to the target: it is as that needs it."""
 
     @property
     def facts(self) -> Facts:

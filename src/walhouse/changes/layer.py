@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.pgoutput.relation import RelationDescription
 
 Report = Callable[[Layer, TableName, AppliedTable], None]
 """Told of each table as it is done."""
@@ -83,6 +84,8 @@ class LayerRun:
         self._last = last
         self._versions: dict[TableName, int] = {}
         """Delta versions of the tables that were applied here, as that left them."""
+        self._ready: dict[TableName, RelationDescription] = {}
+        """What each table was last applied with here."""
 
     @property
     def layer(self) -> Layer:
@@ -191,10 +194,13 @@ class LayerRun:
             )
         relations = self._relations.describe(touched.versions)
         changes = self._changes(bronze, epoch, touched)
+        ready = self._ready.get(touched.table) == relations[-1]
         # what replaces a table is all there is: nothing of it can have been applied
-        return self._target.apply(
-            TableEpoch(epoch, touched.table, changes, relations, base, fresh or anew, touched.facts, anew)
+        applied = self._target.apply(
+            TableEpoch(epoch, touched.table, changes, relations, base, fresh or anew, touched.facts, anew, ready)
         )
+        self._ready[touched.table] = relations[-1]
+        return applied
 
 
 def _from_the_first(epoch: EpochRange) -> EpochRange:

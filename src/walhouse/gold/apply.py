@@ -45,7 +45,7 @@ def apply_gold(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch) -> Ap
     key = require_one_key(epoch.relations)
     target = layout.gold(epoch.table)
     found = survey(epoch.changes, epoch.relations, key, epoch.facts)
-    columns = ensure_gold_table(spark, layout, epoch.relations, key, anew=epoch.anew)
+    columns = ensure_gold_table(spark, layout, epoch.relations, key, anew=epoch.anew, ready=epoch.ready)
     counts = {"upserted": 0, "deleted": 0}
     if found.rows:
         counts = (
