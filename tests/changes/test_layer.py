@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tests.changes.killing import Killed, killed_at
 from tests.e2e.witness import gold_rows, source_rows
 from walhouse.changes.epochs import EpochLedger, Layer
-from walhouse.errors import GoldKeyError
+from walhouse.errors import GoldKeyError, TypeConflictError
 from walhouse.gold.apply import apply_gold
 from walhouse.lakehouse.tables import current_version
 from walhouse.names import TableName
@@ -124,6 +125,34 @@ def test_a_layer_that_fails_does_not_keep_the_other_from_going_on(
     assert current_version(spark, lake.ops("epochs")) == commits + 2
     for table in (DOCS, BAG):
         assert gold_rows(spark, lake, table) == source_rows(tables, table)
+
+
+def test_every_table_and_layer_that_fails_is_named_at_once(
+    spark: SparkSession,
+    tables: Database,
+    lake: LakeLayout,
+    make_house: MakeHouse,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    house = make_house(lake_parallel_tables=1)
+    house.run()
+    tables.execute(
+        "CREATE TABLE late (id int PRIMARY KEY)",
+        "ALTER PUBLICATION walhouse_test ADD TABLE late",
+        "ALTER TABLE bag ALTER word TYPE int USING 1",
+        "ALTER TABLE docs ALTER title TYPE int USING 1",
+        "INSERT INTO docs VALUES (20, 2, 'y')",
+        "INSERT INTO bag VALUES (2)",
+        "INSERT INTO late VALUES (1)",
+    )
+    with caplog.at_level(logging.ERROR, "walhouse"), pytest.raises(TypeConflictError) as raised:
+        house.run()
+    assert raised.value.fields["table"] == str(BAG)
+    [other] = [record.getMessage() for record in caplog.records]
+    assert other.startswith(f"gold of {DOCS} failed, too: ")
+    assert "title" in other
+    # a table that can be applied is, whatever came before it
+    assert gold_rows(spark, lake, TableName("public", "late")).total() == 1
 
 
 def test_a_house_that_stays_open_looks_again_at_what_the_lake_holds(

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 
 from walhouse.changes.epoch import AppliedTable, EpochRange, TableEpoch
 from walhouse.changes.epochs import Layer, PlannedEpoch
+from walhouse.changes.failures import raise_first
 from walhouse.changes.placed import placed
 from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.changes.touched import APART, BronzeSurvey, Touched
@@ -143,7 +144,11 @@ class LayerRun:
         self._last = work.planned, done
 
     def apply(self, work: Work, report: Report) -> dict[TableName, AppliedTable]:
-        """Apply an epoch that is written down; the version that each of its tables has then."""
+        """Apply an epoch that is written down; the version that each of its tables has then.
+
+        Raises what applying raises, once every table is done that can be; if more than one fails, the failures of the
+        others are logged.
+        """
         self._relations.refresh(work.planned.range.to_pass)
 
         def apply(each: Touched) -> AppliedTable:
@@ -152,7 +157,10 @@ class LayerRun:
             return done
 
         with ThreadPoolExecutor(self._threads) as pool:
-            applied = dict(zip((each.table for each in work.touched), pool.map(apply, work.touched), strict=True))
+            futures = {each.table: pool.submit(apply, each) for each in work.touched}
+        failures = {table: failure for table, future in futures.items() if (failure := future.exception())}
+        raise_first({f"{self.layer.value} of {table}": failure for table, failure in failures.items()})
+        applied = {table: future.result() for table, future in futures.items()}
         self._versions.update((table, done.version) for table, done in applied.items())
         return applied
 

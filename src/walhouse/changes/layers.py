@@ -10,6 +10,8 @@ from __future__ import annotations
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Final
 
+from walhouse.changes.failures import raise_first
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
@@ -37,7 +39,8 @@ class Layers:
     def run(self, layers: Sequence[Layer], to_pass: int, to_lsn: Lsn, report: Report) -> int:
         """Apply to these layers, side by side, all up to a capture pass. Returns how many of bronze's rows that were.
 
-        Raises what applying raises, once every layer is as far as it can come.
+        Raises what applying raises, once every layer is as far as it can come; if more than one fails, the failures of
+        the others are logged.
         """
         runs = [self._runs[layer] for layer in layers]
         begun = {run: work for run in runs if (work := run.begun())}
@@ -45,8 +48,7 @@ class Layers:
         new = {run: work for run in runs if run not in failures and (work := run.next(to_pass, to_lsn))}
         self._plan(new)
         failures |= self._apply(new, report)
-        for failure in failures.values():
-            raise failure
+        raise_first({run.layer.value: failure for run, failure in failures.items()})
         return sum(work.rows for work in (*begun.values(), *new.values()))
 
     def rebuild(self, layer: Layer, tables: Collection[TableName], report: Report) -> int:
@@ -58,8 +60,7 @@ class Layers:
         run = self._runs[layer]
         work = run.anew(tables)
         self._plan({run: work})
-        for failure in self._apply({run: work}, report).values():
-            raise failure
+        raise_first({run.layer.value: failure for run, failure in self._apply({run: work}, report).items()})
         return work.rows
 
     def _plan(self, work: Mapping[LayerRun, Work]) -> None:
