@@ -8,7 +8,6 @@ import pytest
 
 from walhouse.bronze.requests.notifications import notifications_of
 from walhouse.bronze.requests.teller import Teller
-from walhouse.errors import LockTimeoutError
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
@@ -59,29 +58,6 @@ def test_a_notification_is_told_once_by_a_process_that_is_killed_around_it(
     make_house(snapshot_mode="no_data").run()
     types = [str(note.type) for note in notifications_of(spark, lake, request) if note.type != "IN_PROGRESS"]
     assert types == (["REFUSED"] if moment == "REFUSED" else ["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"])
-
-
-def test_an_interruption_is_told_once_however_often_the_reading_is_tried_again_in_vain(
-    spark: SparkSession, lake: LakeLayout
-) -> None:
-    teller = Teller(spark, lake, "test")
-
-    def interrupted(reason: str) -> None:
-        with pytest.raises(LockTimeoutError), teller.telling_of_interruption("request", "Incremental Snapshot"):
-            raise LockTimeoutError(reason)
-
-    def reasons() -> list[str]:
-        return [note.data["reason"] for note in notifications_of(spark, lake, "request")]
-
-    interrupted("locked")
-    interrupted("locked")
-    assert reasons() == ["locked"]
-    interrupted("locked by another")
-    assert reasons() == ["locked", "locked by another"]
-    with teller.telling_of_interruption("request", "Incremental Snapshot"):
-        pass  # it went on
-    interrupted("locked by another")
-    assert reasons() == ["locked", "locked by another", "locked by another"]
 
 
 @pytest.mark.parametrize("strategy", ["insert_insert", "INSERT_DELETE"])

@@ -36,8 +36,6 @@ class Teller:
         self._notes: list[tuple[int, Notification]] = []
         """Each with the number of durable ones that come before it."""
         self._told_at = float("-inf")
-        self._interruption: Notification | None = None
-        """What the last reading was interrupted by, if it was."""
 
     def note(self, note: Notification, *, after: int) -> None:
         """What may be told in passing, after so many of what is to be told; a crash may lose it."""
@@ -49,19 +47,12 @@ class Teller:
 
     @contextmanager
     def telling_of_interruption(self, request: str, aggregate: str) -> Iterator[None]:
-        """A reading that the source interrupts goes on with the next run; until then people see why it stands.
-
-        Told once, however often it is tried in vain.
-        """
+        """A reading that the source interrupts goes on with the next run; until then people see why it stands."""
         try:
             yield
         except SourceError as error:
-            interruption = Notification(request, Event.INTERRUPTED, aggregate, {"reason": error.problem})
-            if interruption != self._interruption:
-                self.tell_now(interruption)
-            self._interruption = interruption
+            self.tell_now(Notification(request, Event.INTERRUPTED, aggregate, {"reason": error.problem}))
             raise
-        self._interruption = None
 
     def tell(self, progress: Progress, *, at_once: bool) -> bool:
         """Whether all that the progress has to tell is in the table now."""
