@@ -158,8 +158,8 @@ class LayerRun:
 
         with ThreadPoolExecutor(self._threads) as pool:
             futures = {each.table: pool.submit(apply, each) for each in work.touched}
-        failures = {table: failure for table, future in futures.items() if (failure := future.exception())}
-        raise_first({f"{self.layer.value} of {table}": failure for table, failure in failures.items()})
+        failed = ((table, error) for table, future in futures.items() if (error := future.exception()))
+        raise_first({f"{self.layer.value} of {table}": error for table, error in failed})
         applied = {table: future.result() for table, future in futures.items()}
         self._versions.update((table, done.version) for table, done in applied.items())
         return applied
