@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from fixtures.server import EmbeddedServer
 from fixtures.standby import StandbyServer
 from tests.fixtures_server import Database, Server, drop_slots
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,16 @@ class Followed:
             time.sleep(0.01)
 
     @contextmanager
+    def keeping_slots(self) -> Iterator[None]:
+        """The standby may copy slots that are to survive a failover; no change is sent before the standby has it."""
+        [(conninfo,)] = self.standby.execute("SHOW primary_conninfo")
+        with (
+            setting_on(self.primary, synchronized_standby_slots=self.server.slot),
+            setting_on(self.standby, primary_conninfo=f"{conninfo} dbname=postgres"),
+        ):
+            yield
+
+    @contextmanager
     def telling_what_runs(self) -> Iterator[None]:
         """The primary logs which transactions run, again and again: a standby makes no slot without."""
         done = threading.Event()
@@ -55,6 +66,30 @@ class Followed:
         finally:
             done.set()
             thread.join()
+
+
+@contextmanager
+def setting_on(database: Database, **settings: str) -> Iterator[None]:
+    """The database's server with other settings that take no restart."""
+    told = "SELECT name, current_setting(name) FROM pg_settings"
+
+    def take(wanted: Mapping[str, str]) -> None:
+        with database.connect() as connection:
+            for name, value in wanted.items():
+                change = sql.SQL("ALTER SYSTEM SET {} = {}").format(sql.Identifier(name), sql.Literal(value))
+                connection.execute(change)
+            connection.execute("SELECT pg_reload_conf()")
+        deadline = time.monotonic() + 10
+        while not wanted.items() <= dict(database.execute(told)).items():
+            assert time.monotonic() < deadline, f"the server does not take {list(wanted)}"
+            time.sleep(0.01)
+
+    now = dict(database.execute(told))
+    take(settings)
+    try:
+        yield
+    finally:
+        take({name: now[name] for name in settings})
 
 
 @pytest.fixture(scope="session")

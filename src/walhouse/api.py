@@ -180,6 +180,7 @@ class Walhouse:
             self._connect(),
             settings.connection,
             slot=settings.slot,
+            failover=settings.failover,
             publication=settings.publication,
             mode=settings.publication_mode,
             selection=settings.selection,

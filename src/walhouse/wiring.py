@@ -18,7 +18,7 @@ from walhouse.changes.epochs import EpochLedger, Layer
 from walhouse.changes.layer import LayerRun, LayerTarget
 from walhouse.changes.layers import Layers
 from walhouse.changes.touched import MESSAGES, TRANSACTIONS, BronzeSurvey
-from walhouse.config.connector import SnapshotMode
+from walhouse.config.values import SnapshotMode
 from walhouse.gold.apply import apply_gold
 from walhouse.postgres.watermarks import Watermarks
 from walhouse.silver.adjusted_names import NameMode
@@ -46,6 +46,7 @@ def capture_settings(configuration: Configuration) -> CaptureSettings:
         connection=configuration.connection(),
         # without a stream one that is walhouse's own, since it is dropped once the snapshot is read
         slot=connector.slot_name if snapshots.mode.streams() else f"{connector.slot_name[:58]}_once",
+        failover=connector.slot_failover and snapshots.mode.streams(),
         publication=connector.publication_name,
         publication_mode=connector.publication_autocreate_mode,
         via_partition_root=connector.publish_via_partition_root,

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from walhouse.config.configuration import Configuration, load, parse
-from walhouse.config.connector import AutocreateMode, Connector, SnapshotMode
+from walhouse.config.connector import Connector
 from walhouse.config.lake import Lake
 from walhouse.config.secrets import Secret
+from walhouse.config.values import AutocreateMode, SnapshotMode
 from walhouse.errors import ConfigurationError, SecretError
 from walhouse.names import TableName
 
@@ -105,7 +106,7 @@ def test_a_list_may_be_debeziums_text_or_yamls_list(tmp_path: Path) -> None:
         ("skipped.operations: x", "connector.skipped.operations (line 3): 'x' is no operation"),
         ("table.include.list: 'a,[b'", "connector.table.include.list (line 3): the pattern '[b': '[' at char"),
         ("decimal.handling.mode: exact", "connector.decimal.handling.mode (line 3): should be 'precise', 'double'"),
-        ("slot.failover: true", "(line 3): only its default is taken (false): not"),
+        ("lsn.flush.mode: manual", "(line 3): only its default is taken (connector): the slot follows"),
         ("message.key.columns: 'a.b'", "connector.message.key.columns (line 3): 'a.b' is not of the form table:col"),
         ("replica.identity.autoset.values: a.b", "autoset.values (line 3): 'a.b' is not of the form table:FULL"),
         ("replica.identity.autoset.values: ['a.[b:FULL']", "autoset.values (line 3): the pattern 'a.[b'"),

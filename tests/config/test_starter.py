@@ -25,7 +25,7 @@ CONNECTOR = {
     "table.include.list": "shop\\.a{1\\,2}, shop\\.it's",
     "tombstones.on.delete": False,
     "time.precision.mode": "adaptive",
-    "slot.failover": True,
+    "guardrail.collections.max": 5,
     "producer.override.sasl.jaas.config": "hunter2",
     "transforms": "unwrap",
     "no.such.property": "hunter2",
@@ -58,7 +58,7 @@ def test_what_is_left_out_is_named_with_the_reason() -> None:
     for line in (
         "# plugin.name: was wal2json; pgoutput is read",
         "# tasks.max: Kafka Connect's",
-        "# slot.failover: not yet",
+        "# guardrail.collections.max: not yet",
         "# no.such.property: not a property of Debezium's",
         "# transforms: Kafka Connect's; events are kept as the connector emits them",
     ):

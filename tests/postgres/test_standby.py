@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.fixtures_standby import setting_on
 from tests.postgres.counting import Counting, Written, write
 from walhouse.config.filters import TableFilter
 from walhouse.config.replica_identity import IdentityRules, parse_identities
@@ -42,7 +43,7 @@ from walhouse.postgres.visibility import SeenBefore
 from walhouse.postgres.wal import flushed_lsn, insert_lsn, wait_flushed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from tests.fixtures_standby import Followed
     from walhouse.postgres.connection import Connection
@@ -63,27 +64,6 @@ def table(followed: Followed) -> Followed:
 def connection(table: Followed) -> Iterator[Connection]:
     with closing(connect(table.standby.settings)) as opened:
         yield opened
-
-
-@contextmanager
-def standby_settings(followed: Followed, **settings: str) -> Iterator[None]:
-    """The standby with other settings that take no restart."""
-    told = "SELECT name, current_setting(name) FROM pg_settings"
-
-    def take(wanted: Mapping[str, str]) -> None:
-        changes = (f"ALTER SYSTEM SET {name} = '{value}'" for name, value in wanted.items())
-        followed.standby.execute(*changes, "SELECT pg_reload_conf()")
-        deadline = time.monotonic() + 10
-        while not wanted.items() <= dict(followed.standby.execute(told)).items():
-            assert time.monotonic() < deadline, f"the standby does not take {wanted}"
-            time.sleep(0.01)
-
-    now = dict(followed.standby.execute(told))
-    take(settings)
-    try:
-        yield
-    finally:
-        take({name: now[name] for name in settings})
 
 
 def read_all(connection: Connection) -> tuple[set[int], Seen]:
@@ -149,7 +129,7 @@ def test_a_chunk_of_a_standby_that_does_nothing_is_exact(connection: Connection,
 def test_what_is_received_and_not_replayed_makes_a_chunk_doubtful_and_a_proof_wait(
     connection: Connection, table: Followed
 ) -> None:
-    with standby_settings(table, recovery_min_apply_delay="10min"):
+    with setting_on(table.standby, recovery_min_apply_delay="10min"):
         with table.primary.connect(autocommit=False) as primary:
             written = write(primary, 1)
         state = delayed_at(connection, written)
@@ -297,7 +277,7 @@ def test_what_would_write_is_refused_by_name(connection: Connection, table: Foll
 
 
 def test_a_reader_that_replay_waits_for_too_long_is_told_so(connection: Connection, table: Followed) -> None:
-    with standby_settings(table, max_standby_streaming_delay="50ms"):
+    with setting_on(table.standby, max_standby_streaming_delay="50ms"):
         connection.execute("BEGIN; LOCK TABLE public.t IN ACCESS SHARE MODE")
         table.primary.execute("TRUNCATE t")
         with pytest.raises(RecoveryConflictError), source_errors():
@@ -321,9 +301,9 @@ def test_a_standby_that_is_set_up_is_no_fault(table: Followed) -> None:
 
 
 def test_a_standby_that_gives_no_feedback_or_has_no_slot_is_found_before_its_own_slot_is_lost(table: Followed) -> None:
-    with standby_settings(table, hot_standby_feedback="off"):
+    with setting_on(table.standby, hot_standby_feedback="off"):
         assert check(table)["hot_standby_feedback"].severity is Severity.ERROR
-    with standby_settings(table, primary_slot_name=""):
+    with setting_on(table.standby, primary_slot_name=""):
         assert check(table)["primary_slot_name"].severity is Severity.WARNING
 
 

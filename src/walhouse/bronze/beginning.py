@@ -70,9 +70,10 @@ class Beginning:
             reading = self._reading(tables)
             name = None if slot is not None else self._settings.slot
             return Opening(reading, name, lambda at: self._with(progress_at(at), reading))
-        at = slot.confirmed_flush_lsn if slot is not None else create_slot(self._conn, self._settings.slot)
-        assert at is not None, "a logical slot has a position"
-        return progress_at(at)
+        if slot is None:
+            return progress_at(create_slot(self._conn, self._settings.slot, failover=self._settings.failover))
+        assert slot.confirmed_flush_lsn is not None, "a logical slot has a position"
+        return progress_at(slot.confirmed_flush_lsn)
 
     def going_on(self, progress: Progress, *, starts: bool) -> Opening | None:
         """What is to be read before the stream goes on; None if nothing is. ``starts``: a command began just now.

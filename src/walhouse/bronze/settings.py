@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from walhouse.bronze.requests.channels import SignalSettings
     from walhouse.bronze.snapshots.modes import SnapshotPolicy
     from walhouse.config.connection import ConnectionSettings
-    from walhouse.config.connector import AutocreateMode
     from walhouse.config.filters import NameFilter, TableFilter
     from walhouse.config.masks import Masks
     from walhouse.config.replica_identity import IdentityRules
+    from walhouse.config.values import AutocreateMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,8 @@ class CaptureSettings:
 
     connection: ConnectionSettings
     slot: str
+    failover: bool
+    """Whether a slot that is made is to survive a failover of its server."""
     publication: str
     publication_mode: AutocreateMode
     via_partition_root: bool

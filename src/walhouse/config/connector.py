@@ -8,56 +8,40 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    StringConstraints,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from walhouse.config.columns import ColumnRules, KeyEntry, parse_keys
+from walhouse.config.columns import ColumnRules
 from walhouse.config.connection import ConnectionSettings
 from walhouse.config.filters import NameFilter, TableFilter, split_list
-from walhouse.config.java_regex import PatternError, compile_pattern
-from walhouse.config.masks import MaskRule, Masks, in_order, is_mask, parse_mask
-from walhouse.config.replica_identity import IdentityEntry, IdentityRules, parse_identities
+from walhouse.config.masks import Masks, is_mask
+from walhouse.config.replica_identity import IdentityRules
 from walhouse.config.schema_notes import SchemaNotes
-from walhouse.config.secrets import Secret, SecretReference, parse_secret, resolve_secret
+from walhouse.config.secrets import resolve_secret
+from walhouse.config.values import (
+    AutocreateMode,
+    Identities,
+    Items,
+    KeyColumns,
+    MaskRules,
+    Milliseconds,
+    Patterns,
+    PluginName,
+    Positive,
+    PublicationName,
+    SecretValue,
+    SlotName,
+    SnapshotMode,
+    SnapshotModeName,
+    Text,
+    TopicPrefix,
+    TwoPartName,
+    Watermarking,
+)
 from walhouse.names import TableName
 
-
-class SnapshotMode(StrEnum):
-    """``snapshot.mode``: when whole tables are read, see ``walhouse.bronze.snapshots.modes``."""
-
-    ALWAYS = "always"
-    INITIAL = "initial"
-    INITIAL_ONLY = "initial_only"
-    NO_DATA = "no_data"
-    WHEN_NEEDED = "when_needed"
-    CONFIGURATION_BASED = "configuration_based"
-    CUSTOM = "custom"
-
-
-class AutocreateMode(StrEnum):
-    """``publication.autocreate.mode``: what to do about the publication."""
-
-    ALL_TABLES = "all_tables"
-    FILTERED = "filtered"
-    DISABLED = "disabled"
-    NO_TABLES = "no_tables"
-
-
-_OLD_SNAPSHOT_MODES: Final = {"never": "no_data", "schema_only": "no_data", "exported": "initial"}
 MASKS: Final = "column.masks"
 """The field of all ``column.mask…`` and ``column.truncate…`` properties, whose names hold what they ask for."""
 
@@ -72,40 +56,6 @@ def debezium_name(field: str) -> str:
     return field.replace("_", ".")
 
 
-def _secret(value: object) -> object:
-    return parse_secret(value) if isinstance(value, str) else value
-
-
-def _patterns(value: object) -> object:
-    """A list of patterns out of Debezium's text, or a list as it is; each pattern is compiled once, to be sure."""
-    patterns = split_list(value) if isinstance(value, str) else value
-    if not isinstance(patterns, list | tuple):
-        return value
-    for pattern in patterns:
-        try:
-            compile_pattern(str(pattern))
-        except PatternError as error:
-            raise ValueError(f"the pattern {pattern!r}: {error}") from None
-    return tuple(patterns)
-
-
-def _mask(value: object) -> object:
-    return parse_mask(*value) if isinstance(value, tuple) else value
-
-
-def _identities(value: object) -> object:
-    entries = ",".join(value) if isinstance(value, list) else value
-    return parse_identities(entries) if isinstance(entries, str) else value
-
-
-def _snapshot_mode(value: object) -> object:
-    if value == "recovery":
-        raise ValueError(
-            "recovery is for connectors with a schema history, which PostgreSQL's has not: use when_needed"
-        )
-    return _OLD_SNAPSHOT_MODES.get(str(value), value)
-
-
 def _statements(listed: object, given: dict[str, object]) -> object:
     """By table. Each that is listed must be given, and each that is given must be listed."""
     if not isinstance(listed, str | list | None):
@@ -115,26 +65,6 @@ def _statements(listed: object, given: dict[str, object]) -> object:
     if odd := sorted({str(table) for table in tables} ^ set(statements)):
         raise ValueError(f"{odd[0]} must be in the list {STATEMENTS}, and have a statement of its own")
     return statements
-
-
-def _plugin(value: object) -> object:
-    if value != "pgoutput":
-        raise ValueError("only pgoutput can be read, PostgreSQL's own; leave plugin.name out or set it to pgoutput")
-    return value
-
-
-def _without_reference(value: object) -> object:
-    if isinstance(value, str) and value.lstrip().startswith("${"):
-        raise ValueError("a reference is taken for database.password and database.sslpassword only")
-    return value
-
-
-Text = Annotated[str, StringConstraints(min_length=1), BeforeValidator(_without_reference)]
-SecretValue = Annotated[SecretReference | Secret, BeforeValidator(_secret), PlainSerializer(str, return_type=str)]
-Patterns = Annotated[tuple[str, ...], BeforeValidator(_patterns)]
-Items = Annotated[
-    tuple[str, ...], BeforeValidator(lambda value: split_list(value) if isinstance(value, str) else value)
-]
 
 
 class Connector(BaseModel):
@@ -149,7 +79,7 @@ class Connector(BaseModel):
         hide_input_in_errors=True,
     )
 
-    topic_prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$"), BeforeValidator(_without_reference)]
+    topic_prefix: TopicPrefix
     topic_delimiter: Text = "."
     database_hostname: Text
     database_port: Annotated[int, Field(ge=1, le=65535)] = 5432
@@ -162,18 +92,17 @@ class Connector(BaseModel):
     database_sslpassword: SecretValue | None = None
     database_sslrootcert: Text | None = None
     database_initial_statements: Annotated[str, Field(repr=False, exclude=True)] = ""
-    plugin_name: Annotated[Literal["pgoutput"], BeforeValidator(_plugin)] = "pgoutput"
-    slot_name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,63}$")] = "debezium"
+    plugin_name: PluginName = "pgoutput"
+    slot_name: SlotName = "debezium"
+    slot_failover: bool = False
     slot_max_retries: Annotated[int, Field(ge=0)] = 6
-    slot_retry_delay_ms: Annotated[int, Field(ge=1)] = 10_000
-    publication_name: Annotated[
-        str, StringConstraints(min_length=1, max_length=63), BeforeValidator(_without_reference)
-    ] = "dbz_publication"
+    slot_retry_delay_ms: Positive = 10_000
+    publication_name: PublicationName = "dbz_publication"
     publication_autocreate_mode: AutocreateMode = AutocreateMode.ALL_TABLES
     publish_via_partition_root: bool = False
     read_only: bool = False
-    replica_identity_autoset_values: Annotated[tuple[IdentityEntry, ...], BeforeValidator(_identities)] = ()
-    snapshot_mode: Annotated[SnapshotMode, BeforeValidator(_snapshot_mode)] = SnapshotMode.INITIAL
+    replica_identity_autoset_values: Identities = ()
+    snapshot_mode: SnapshotModeName = SnapshotMode.INITIAL
     snapshot_mode_custom_name: Text | None = None
     snapshot_mode_configuration_based_snapshot_data: bool = False
     snapshot_mode_configuration_based_start_stream: bool = False
@@ -181,20 +110,15 @@ class Connector(BaseModel):
     snapshot_include_collection_list: Patterns = ()
     snapshot_select_statement_overrides: Annotated[dict[str, str], Field(repr=False)] = {}
     """All ``snapshot.select.statement.overrides.…`` properties, by ``schema.table``."""
-    snapshot_max_threads: Annotated[int | None, Field(ge=1)] = None
-    snapshot_lock_timeout_ms: Annotated[int, Field(ge=1)] = 10_000
-    snapshot_delay_ms: Annotated[int, Field(ge=0)] = 0
-    streaming_delay_ms: Annotated[int, Field(ge=0)] = 0
-    incremental_snapshot_chunk_size: Annotated[int, Field(ge=1)] = 1024
-    incremental_snapshot_watermarking_strategy: Annotated[
-        Literal["insert_insert", "insert_delete"] | None,
-        BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value),
-    ] = None
-    signal_data_collection: Annotated[
-        str | None, StringConstraints(pattern=r"^[^.]+\.[^.]+$"), BeforeValidator(_without_reference)
-    ] = None
+    snapshot_max_threads: Positive | None = None
+    snapshot_lock_timeout_ms: Positive = 10_000
+    snapshot_delay_ms: Milliseconds = 0
+    streaming_delay_ms: Milliseconds = 0
+    incremental_snapshot_chunk_size: Positive = 1024
+    incremental_snapshot_watermarking_strategy: Watermarking | None = None
+    signal_data_collection: TwoPartName | None = None
     signal_enabled_channels: Items = ("source",)
-    signal_poll_interval_ms: Annotated[int, Field(ge=1)] = 5000
+    signal_poll_interval_ms: Positive = 5000
     signal_file: Text = "file-signals.txt"
     schema_include_list: Patterns = ()
     schema_exclude_list: Patterns = ()
@@ -202,24 +126,20 @@ class Connector(BaseModel):
     table_exclude_list: Patterns = ()
     column_include_list: Patterns = ()
     column_exclude_list: Patterns = ()
-    column_masks: Annotated[
-        tuple[Annotated[MaskRule, BeforeValidator(_mask)], ...], AfterValidator(in_order), Field(alias=MASKS)
-    ] = ()
+    column_masks: Annotated[MaskRules, Field(alias=MASKS)] = ()
     """All ``column.mask…`` and ``column.truncate…`` properties, whose names hold what they ask for."""
     column_propagate_source_type: Patterns = ()
     datatype_propagate_source_type: Patterns = ()
     message_prefix_include_list: Patterns = ()
     message_prefix_exclude_list: Patterns = ()
-    message_key_columns: Annotated[
-        tuple[KeyEntry, ...], BeforeValidator(lambda value: parse_keys(value) if isinstance(value, str) else value)
-    ] = ()
+    message_key_columns: KeyColumns = ()
     skip_messages_without_change: bool = False
     event_converting_failure_handling_mode: Literal["warn", "fail", "skip"] = "warn"
-    heartbeat_interval_ms: Annotated[int, Field(ge=0)] = 0
+    heartbeat_interval_ms: Milliseconds = 0
     heartbeat_action_query: Text | None = None
     topic_heartbeat_prefix: Text = "__debezium-heartbeat"
     topic_heartbeat_name: Text | None = None
-    xmin_fetch_interval_ms: Annotated[int, Field(ge=0)] = 0
+    xmin_fetch_interval_ms: Milliseconds = 0
     provide_transaction_metadata: bool = False
     topic_transaction: Text = "transaction"
     skipped_operations: Items = ("t",)

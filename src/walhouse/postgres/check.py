@@ -20,6 +20,7 @@ from walhouse.errors import (
 )
 from walhouse.postgres.catalog import describe_tables
 from walhouse.postgres.connection import connect, one_row
+from walhouse.postgres.failover_health import failover_problems
 from walhouse.postgres.finding import Finding, Severity, error, ok, warning
 from walhouse.postgres.identity_health import planned_identities, with_planned
 from walhouse.postgres.publication import OPERATIONS, PublicationMode, captured_tables, find_publication
@@ -48,6 +49,7 @@ def check_source(
     settings: ConnectionSettings,
     *,
     slot: str,
+    failover: bool = False,
     publication: str,
     mode: str,
     selection: TableFilter,
@@ -70,6 +72,7 @@ def check_source(
         *_server(connection),
         *_replication_right(settings),
         *_slot(connection, slot, settings.database),
+        *(failover_problems(connection, slot, find_slot(connection, slot)) if failover else ()),
         *_publication(connection, publication, state, mode, tables),
         *planning,
         *_tables(connection, tables, generated=state.generated_columns if state else "n", planned=planned),

@@ -7,6 +7,7 @@ Protocol", CREATE_REPLICATION_SLOT.
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from walhouse.errors import (
 from walhouse.lsn import Lsn
 from walhouse.postgres.connection import LOCK_TIMEOUT_SECONDS, connect, source_errors
 from walhouse.postgres.failure import slot_missing
-from walhouse.postgres.standby import starting_point_deadline
+from walhouse.postgres.standby import is_standby, starting_point_deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +44,9 @@ RELEASE_SECONDS: Final = 3.0
 """How long a slot may stay in use after its reader was killed, before it counts as really in use."""
 
 _PAUSE_SECONDS: Final = 0.1
+_FAILOVER_SINCE: Final = 17
+
+log = logging.getLogger("walhouse.capture")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class SlotState:
     """reserved, extended, unreserved (may be lost soon), or lost."""
     invalidation_reason: str | None
     catalog_xmin: int | None
+    failover: bool
+    """Whether standbys are to keep a copy of it that goes on where one of them is promoted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,27 +138,37 @@ def created_slot(
     name: str,
     *,
     temporary: bool = False,
+    failover: bool = False,
     lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
 ) -> Iterator[ExportedSnapshot]:
     """Create the slot; its exported snapshot lasts until the context ends, the slot (unless temporary) stays.
 
     The server first waits for all transactions that run, for each no longer than the timeout; nothing but a lock
     timeout ends this. A standby waits to be told by its primary which transactions run, without end; it is ended here.
-    Raises LockTimeoutError or StandbyIdleError (no slot is left), NoFreeSlotError, SlotError if it exists.
+    ``failover``: as ``create_slot`` says; no temporary slot survives. Raises LockTimeoutError or StandbyIdleError (no
+    slot is left), NoFreeSlotError, SlotError if it exists.
     """
     with connect(settings, replication=True, lock_timeout_seconds=lock_timeout_seconds) as connection:
         lifetime = sql.SQL("TEMPORARY " if temporary else "")
-        command = sql.SQL("CREATE_REPLICATION_SLOT {} {}LOGICAL pgoutput EXPORT_SNAPSHOT")
+        survives = failover and not temporary and _survives_failover(connection, name)
+        options = sql.SQL("(SNAPSHOT 'export', FAILOVER)" if survives else "EXPORT_SNAPSHOT")
+        command = sql.SQL("CREATE_REPLICATION_SLOT {} {}LOGICAL pgoutput {}")
         with _creation_errors(connection, name, settings), starting_point_deadline(connection, name):
-            row = connection.execute(command.format(sql.Identifier(name), lifetime)).fetchone()
+            row = connection.execute(command.format(sql.Identifier(name), lifetime, options)).fetchone()
         if row is None:
             raise SlotError(f"The server did not say where the new slot {name} begins.", slot=name)
         yield ExportedSnapshot(name=str(row[2]), consistent_point=Lsn.parse(row[1]))
 
 
-def create_slot(connection: Connection, name: str) -> Lsn:
-    """Create the slot without a snapshot; the LSN from which its changes are sent. Raises as ``created_slot``."""
-    query = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')"
+def create_slot(connection: Connection, name: str, *, failover: bool = False) -> Lsn:
+    """Create the slot without a snapshot; the LSN from which its changes are sent. Raises as ``created_slot``.
+
+    ``failover``: standbys that synchronise slots keep a copy, from which capture goes on where one is promoted
+    (PostgreSQL 17; elsewhere, and on a standby, a plain slot is made, with a warning).
+    """
+    survives = failover and _survives_failover(connection, name)
+    options = ", failover => true" if survives else ""
+    query = f"SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput'{options})".encode()
     with _creation_errors(connection, name), starting_point_deadline(connection, name):
         row = connection.execute(query, [name]).fetchone()
     if row is None:
@@ -215,6 +231,22 @@ def when_free(action: Callable[[], Result], seconds: float = RELEASE_SECONDS) ->
         time.sleep(_PAUSE_SECONDS)
 
 
+def refusal_of_failover(connection: Connection) -> str | None:
+    """Why the server makes no slot that survives its failover; None if it does."""
+    version = connection.info.server_version // 10000
+    if version < _FAILOVER_SINCE:
+        return f"PostgreSQL {version} has no such slots"
+    return "the server is a standby" if is_standby(connection) else None
+
+
+def _survives_failover(connection: Connection, name: str) -> bool:
+    """Whether such a slot can be made here. If not, Debezium makes a plain one without a word."""
+    refusal = refusal_of_failover(connection)
+    if refusal is not None:
+        log.warning("The slot %s will not survive a failover, as slot.failover wants: %s.", name, refusal)
+    return refusal is None
+
+
 @contextmanager
 def _creation_errors(connection: Connection, name: str, settings: ConnectionSettings | None = None) -> Iterator[None]:
     """A lock timeout while a slot is created means that some transaction does not end: say which sessions have one."""
@@ -273,6 +305,7 @@ def _state(row: dict[str, Any]) -> SlotState:
         wal_status=row["wal_status"],
         invalidation_reason=row.get("invalidation_reason"),
         catalog_xmin=None if row["catalog_xmin"] is None else int(row["catalog_xmin"]),
+        failover=bool(row.get("failover", False)),
     )
 
 

@@ -97,7 +97,7 @@ class WholeSnapshots(BronzeReader):
         # The locks come before the slot: no ALTER or TRUNCATE can then fall between the snapshot and its reading.
         with (
             locked_tables(settings.connection, there, lock_timeout_seconds=settings.snapshots.lock_seconds) as locks,
-            created_slot(settings.connection, name, temporary=temporary) as exported,
+            created_slot(settings.connection, name, temporary=temporary, failover=settings.failover) as exported,
             imported_snapshot(settings.connection, exported.name) as connection,
         ):
             require_unpromoted(self._conn, was_standby=self._on_standby)  # else its LSN is of another timeline

@@ -1,0 +1,44 @@
+"""What a slot needs so that capture goes on from a standby that takes its server's place.
+
+Invariant: a check reads only. Source: PostgreSQL documentation, "Replication Slot Synchronization".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from walhouse.postgres.connection import one_row
+from walhouse.postgres.finding import Finding, ok, warning
+from walhouse.postgres.slot import refusal_of_failover
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from walhouse.postgres.connection import Connection
+    from walhouse.postgres.slot import SlotState
+
+SUBJECT = "connector.slot.failover"
+
+
+def failover_problems(connection: Connection, name: str, state: SlotState | None) -> Iterator[Finding]:
+    """``state``: of the slot, if there is one already."""
+    if (reason := refusal_of_failover(connection)) is not None:
+        yield warning(SUBJECT, f"The slot will not survive a failover: {reason}.", "Leave slot.failover out.")
+        return
+    if state is not None and not state.failover:
+        yield warning(
+            SUBJECT,
+            f"The slot {name} was made without it.",
+            f"ALTER_REPLICATION_SLOT {name} (FAILOVER), over a replication connection.",
+        )
+        return
+    (standbys,) = one_row(connection, "SELECT current_setting('synchronized_standby_slots')")
+    if standbys:
+        yield ok(SUBJECT, f"nothing is captured before {standbys} has it")
+    else:
+        yield warning(
+            SUBJECT,
+            "Changes can be captured before a standby has them; where that standby takes over, bronze would have what"
+            " the source has not, and is refused to go on.",
+            "Set synchronized_standby_slots to the physical slots of the standbys that may take over.",
+        )

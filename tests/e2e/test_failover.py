@@ -1,0 +1,74 @@
+"""A primary is lost, its standby takes its place, and capture goes on there from the slot that the standby kept."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from tests.e2e.witness import gold_rows, source_rows
+from tests.fixtures_house import houses
+from tests.fixtures_standby import database_on_both, standby_of
+from walhouse.bronze.progress import read_progress
+from walhouse.names import TableName
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from fixtures.server import EmbeddedServer
+    from tests.fixtures_standby import Followed
+    from walhouse.lakehouse.layout import LakeLayout
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+T = TableName("public", "t")
+
+
+def keep_slots(both: Followed) -> None:
+    """Let the standby have a copy of each slot of the primary that is to survive a failover."""
+    with psycopg.connect(both.server.dsn(), autocommit=True) as standby:
+        standby.execute("SELECT pg_sync_replication_slots()")
+        kept = standby.execute("SELECT failover, synced, temporary FROM pg_replication_slots WHERE plugin IS NOT NULL")
+        assert kept.fetchall() == [(True, True, False)]
+
+
+def test_after_a_failover_capture_goes_on_from_the_slot_that_the_standby_kept_and_nothing_is_lost_or_doubled(
+    spark: SparkSession, followed_server: EmbeddedServer, lake: LakeLayout, tmp_path: Path
+) -> None:
+    with ExitStack() as open_here:
+        standby = open_here.enter_context(standby_of(followed_server))
+        both = open_here.enter_context(database_on_both(followed_server, standby))
+        open_here.enter_context(both.keeping_slots())
+        both.primary.execute(
+            "CREATE TABLE t (id int PRIMARY KEY, v text)",
+            "INSERT INTO t SELECT n, 'before' FROM generate_series(1, 10) AS n",
+        )
+        make = open_here.enter_context(houses(spark, both.primary, lake, tmp_path, slot_failover=True))
+        make().run()
+        both.catch_up()
+        keep_slots(both)
+        both.primary.execute("UPDATE t SET v = 'captured' WHERE id = 1")
+        make().run()  # the standby's copy of the slot stays behind
+        both.primary.execute("UPDATE t SET v = 'not captured' WHERE id = 2")
+        both.catch_up()
+        before = read_progress(spark, lake)
+
+        standby.promote()
+        both.standby.execute("UPDATE t SET v = 'promoted' WHERE id = 3", "DELETE FROM t WHERE id = 4")
+        both.primary.execute("UPDATE t SET v = 'of another timeline'")
+        make = open_here.enter_context(houses(spark, both.standby, lake, tmp_path, slot_failover=True))
+        house = make()
+        house.run()
+
+        assert [proof.equal for proof in house.verify()] == [True]
+        assert gold_rows(spark, lake, T) == source_rows(both.standby, T)
+        ops = spark.table(str(lake.silver(T))).groupBy("op").count()
+        assert {row["op"]: row["count"] for row in ops.collect()} == {"r": 10, "u": 3, "d": 1}
+        now = read_progress(spark, lake)
+        assert before is not None
+        assert now is not None
+        assert (before.source.timeline, now.source.timeline) == (1, 2)

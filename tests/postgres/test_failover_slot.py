@@ -1,0 +1,73 @@
+"""Slots that survive a failover of their server."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fixtures_standby import setting_on
+from walhouse.postgres.connection import connect
+from walhouse.postgres.failover_health import SUBJECT, failover_problems
+from walhouse.postgres.finding import Severity
+from walhouse.postgres.slot import create_slot, created_slot, find_slot
+
+if TYPE_CHECKING:
+    from tests.fixtures_server import Database
+    from tests.fixtures_standby import Followed
+    from walhouse.postgres.connection import Connection
+    from walhouse.postgres.finding import Finding
+
+pytestmark = pytest.mark.server
+
+
+def has_such_slots(connection: Connection) -> bool:
+    return connection.info.server_version >= 170000
+
+
+@pytest.mark.parametrize("exports", [True, False], ids=["with a snapshot", "without"])
+def test_a_slot_that_is_to_survive_a_failover_does_where_the_server_has_such_slots_and_else_says_so(
+    exports: bool, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = f"{database.name}_slot"
+    with closing(connect(database.settings)) as connection:
+        if exports:
+            with created_slot(database.settings, name, failover=True):
+                pass
+        else:
+            create_slot(connection, name, failover=True)
+        state = find_slot(connection, name)
+        assert state is not None
+        assert state.failover is has_such_slots(connection)
+        told = [record.getMessage() for record in caplog.records if "will not survive a failover" in record.message]
+        assert bool(told) is not state.failover
+
+
+def test_a_slot_survives_a_failover_only_if_that_is_asked_for_and_it_is_to_stay(database: Database) -> None:
+    names = f"{database.name}_plain", f"{database.name}_temporary"
+    with closing(connect(database.settings)) as connection:
+        create_slot(connection, names[0])
+        with created_slot(database.settings, names[1], temporary=True, failover=True):
+            states = [find_slot(connection, name) for name in names]
+    assert [state is not None and state.failover for state in states] == [False, False]
+
+
+def finding(connection: Connection, name: str) -> Finding:
+    [found] = failover_problems(connection, name, find_slot(connection, name))
+    assert found.subject == SUBJECT
+    return found
+
+
+def test_what_would_keep_capture_from_going_on_after_a_failover_is_found_before_it(followed: Followed) -> None:
+    name = f"{followed.primary.name}_slot"
+    with closing(connect(followed.primary.settings)) as connection:
+        assert "before a standby has them" in finding(connection, name).problem
+        create_slot(connection, name)
+        assert "was made without it" in finding(connection, name).problem
+        followed.primary.execute(f"SELECT pg_drop_replication_slot('{name}')")
+        create_slot(connection, name, failover=True)
+        with setting_on(followed.primary, synchronized_standby_slots=followed.server.slot):
+            assert finding(connection, name).severity is Severity.OK
+    with closing(connect(followed.standby.settings)) as connection:
+        assert "is a standby" in finding(connection, "none").problem
