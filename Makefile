@@ -10,7 +10,7 @@ WITH_PG15 := $(BIN)/python -m fixtures.postgresql15
 # Where set-up found a Java runtime that is not the machine's default one.
 -include .venv/java.mk
 
-.PHONY: help setup demo demo-clean test test-pg15 lint format typecheck lock bench oracle record oracle-pg15 record-pg15 build soak notebooks
+.PHONY: help setup demo demo-clean test test-pg15 test-pg16 lint format typecheck lock bench oracle record oracle-pg15 record-pg15 build soak notebooks
 
 help:  ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,11 @@ test: $(READY)  ## Run the whole suite on a real PostgreSQL and real Spark; TEST
 test-pg15: $(READY)  ## Run the tests that need a server on Debian's PostgreSQL 15, not installed; TESTS=... for a part
 	@$(WITH_PG15) $(BIN)/python -m pytest -m server \
 		$(or $(TESTS),tests --ignore=tests/e2e/test_demo.py --ignore=tests/e2e/test_notebooks.py)
+
+test-pg16: $(READY)  ## The same on the PostgreSQL 16 of the package pgserver, standbys and all
+	@$(BIN)/uv pip install --quiet --no-deps --target .walhouse/postgresql-16 pgserver==0.1.4
+	@WALHOUSE_POSTGRES_BINARIES=$(CURDIR)/.walhouse/postgresql-16/pgserver/pginstall/bin $(BIN)/python -m pytest \
+		-m "server and not contrib" $(or $(TESTS),tests --ignore=tests/e2e/test_demo.py --ignore=tests/e2e/test_notebooks.py)
 
 lint: $(READY)  ## Check style, form and types
 	@$(BIN)/ruff check $(PATHS)

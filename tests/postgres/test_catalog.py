@@ -254,6 +254,7 @@ def test_a_table_is_described_the_same_before_it_is_published(database: Database
     assert describe_tables(connection, []) == []
 
 
+@pytest.mark.contrib
 def test_a_type_tells_of_a_column_what_the_column_itself_would(database: Database, connection: Connection) -> None:
     database.execute(
         "CREATE EXTENSION hstore",

@@ -62,6 +62,9 @@ def finding(connection: Connection, name: str) -> Finding:
 def test_what_would_keep_capture_from_going_on_after_a_failover_is_found_before_it(followed: Followed) -> None:
     name = f"{followed.primary.name}_slot"
     with closing(connect(followed.primary.settings)) as connection:
+        if not has_such_slots(connection):
+            assert "has no such slots" in finding(connection, name).problem
+            return
         assert "before a standby has them" in finding(connection, name).problem
         create_slot(connection, name)
         assert "was made without it" in finding(connection, name).problem

@@ -78,7 +78,9 @@ def test_a_missing_slot_is_named_wherever_it_is_missed(database: Database, conne
     ("creation", "word"),
     [
         ("pg_create_physical_replication_slot('{}')", "physical"),
-        ("pg_create_logical_replication_slot('{}', 'test_decoding')", "test_decoding"),
+        pytest.param(
+            "pg_create_logical_replication_slot('{}', 'test_decoding')", "test_decoding", marks=pytest.mark.contrib
+        ),
         ("pg_create_logical_replication_slot('{}', 'pgoutput', false, true)", "two_phase"),
     ],
 )
