@@ -16,8 +16,8 @@ from walhouse.ops.retry import despite_contention, retry_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from walhouse.bronze.capture import Capture, CaptureStep
-    from walhouse.bronze.progress import Progress
+    from walhouse.bronze.capture import Capture
+    from walhouse.bronze.progress import CaptureStep, Progress
     from walhouse.names import TableName
     from walhouse.ops.reporting import Reporter
     from walhouse.ops.retry import Retry
@@ -52,7 +52,7 @@ class Rounds:
         despite_contention(lambda: capture.begin(report, starts=True))
         while True:
             self.apply(capture_all(capture, self.reporter))
-            if not capture.finished:
+            if not capture.requests.finished:
                 return
             self._read_incomplete_again(capture)
 
@@ -69,7 +69,7 @@ class Rounds:
                 while True:
                     if self._round(capture, last_commit):
                         last_commit = time.monotonic()
-                    elif not capture.has_requests:
+                    elif not capture.requests.any_readable:
                         time.sleep(IDLE_SECONDS)
                     failures = 0
             except WalhouseError as error:
@@ -89,9 +89,9 @@ class Rounds:
 
     def _round(self, capture: Capture, last_commit: float) -> bool:
         """Whether there was something to do."""
-        capture.take_signals()
-        if has_requests := capture.has_requests:
-            self.apply(capture.read_requested(capture_report(self.reporter)))
+        capture.requests.take_signals()
+        if has_requests := capture.requests.any_readable:
+            self.apply(capture.requests.read(capture_report(self.reporter)))
             self._read_incomplete_again(capture)
         target, captured_to = capture.target(), capture.progress.captured_to
         due = time.monotonic() - last_commit > self.idle_seconds or target - captured_to > self.idle_bytes
@@ -102,18 +102,18 @@ class Rounds:
 
     def _read_incomplete_again(self, capture: Capture) -> None:
         """A row that moved behind a snapshot without sending its long value is found in gold, and read again."""
-        if tables := {each.table for each in capture.finished}:
-            capture.read_again({table: self.incomplete(table) for table in tables})
+        if tables := {each.table for each in capture.requests.finished}:
+            capture.requests.read_again({table: self.incomplete(table) for table in tables})
 
 
 def capture_all(capture: Capture, reporter: Reporter) -> Progress:
     """The stream, then what signals ask for, until nothing is left."""
     report = capture_report(reporter)
     capture.run(capture.target(), report)
-    capture.take_signals()
-    while capture.has_requests:
-        despite_contention(lambda: capture.read_requested(report))
-        capture.take_signals()
+    capture.requests.take_signals()
+    while capture.requests.any_readable:
+        despite_contention(lambda: capture.requests.read(report))
+        capture.requests.take_signals()
     return capture.progress
 
 

@@ -235,8 +235,7 @@ def begun_at_witness(make_house: MakeHouse, spark: SparkSession, lake: LakeLayou
     [(confirmed,)] = table.execute(
         "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = 'witness'"
     )
-    assert capture._progress is not None
-    capture._progress = replace(capture._progress, captured_to=Lsn.parse(confirmed))
+    capture._durable.hold(replace(capture.progress, captured_to=Lsn.parse(confirmed)))
     capture.begin()
     return capture
 

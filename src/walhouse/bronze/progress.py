@@ -163,6 +163,16 @@ class Progress:
         )
 
 
+class CaptureStep(NamedTuple):
+    """What is reported after each pass."""
+
+    progress: Progress
+    target: Lsn
+    rows: int
+    snapshot: str = ""
+    """If the rows are a snapshot's: of which table, and how far that is."""
+
+
 class Position(NamedTuple):
     """Where bronze stands, without the details."""
 

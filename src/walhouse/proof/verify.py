@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from walhouse.bronze.capture import Capture, CaptureStep
+    from walhouse.bronze.capture import Capture
+    from walhouse.bronze.progress import CaptureStep
     from walhouse.bronze.settings import CaptureSettings
     from walhouse.changes.epoch import AppliedTable
     from walhouse.changes.layers import Layers

@@ -1,0 +1,196 @@
+"""What is asked for beside the stream: signals, whole tables, chunks, and rows that are to be read again.
+
+Invariant: a request is in the queue of a durable progress before anything of it is read, and leaves it with the pass
+that has the last of its rows; one that cannot be followed is answered and keeps nobody from going on.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from walhouse.bronze.progress import CaptureStep
+from walhouse.bronze.requests.notifications import INCREMENTAL, INITIAL
+from walhouse.bronze.requests.signals import follow
+from walhouse.bronze.snapshots.beside import Following
+from walhouse.bronze.snapshots.estimate import of_reading
+from walhouse.bronze.snapshots.outcome import without_table
+from walhouse.bronze.snapshots.queue import QueuedTable
+from walhouse.bronze.snapshots.whole import Opening
+from walhouse.errors import SourceError
+from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.key_chunks import keys_condition
+from walhouse.postgres.wal import insert_lsn, oldest_running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from walhouse.bronze.durable import DurableProgress
+    from walhouse.bronze.progress import Progress
+    from walhouse.bronze.requests.channels import SignalChannels
+    from walhouse.bronze.requests.teller import Teller
+    from walhouse.bronze.settings import CaptureSettings
+    from walhouse.bronze.snapshots.beside import Written
+    from walhouse.bronze.snapshots.incremental import IncrementalSnapshots
+    from walhouse.bronze.snapshots.queue import SnapshotQueue
+    from walhouse.bronze.snapshots.whole import PassOfSnapshot, WholeSnapshots
+    from walhouse.changes.relations import RelationCatalog
+    from walhouse.lsn import Lsn
+    from walhouse.names import TableName
+    from walhouse.postgres.connection import Connection
+    from walhouse.postgres.key_chunks import Key
+
+_REPAIR: Final = "repair"
+"""How the request is called that reads rows again which lack a value."""
+
+_REPAIRS: Final = 5
+"""How often rows are read again that still lack it, as one does that the publication's row filter hides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """Follows what is asked for of one source."""
+
+    _settings: CaptureSettings
+    _relations: RelationCatalog
+    _conn: Connection
+    _durable: DurableProgress
+    _whole: WholeSnapshots
+    _chunks: IncrementalSnapshots
+    _channels: SignalChannels
+    _teller: Teller
+    _streams: bool
+    _run: Callable[[Lsn, Callable[[CaptureStep], None]], Progress]
+    """The stream up to a position."""
+    _follow: Callable[[Callable[[CaptureStep], None]], bool]
+    """One pass of the stream, if there is something; False if it has to wait for the chunks that are read."""
+
+    @property
+    def any_readable(self) -> bool:
+        """Whether there is a table to be read, whole or by chunks, and it may be."""
+        return self._streams and (bool(self._durable.now.queue.whole) or self._chunks_to_read() is not None)
+
+    def _chunks_to_read(self) -> SnapshotQueue | None:
+        """The queue, its first table one that may be read now; None if there is none."""
+        queue = self._durable.now.queue
+        if queue.waits_for_transactions:
+            oldest = oldest_running(self._conn)
+            queue = queue.waiting_last(oldest)
+            if queue.tables[0].waits(oldest):
+                return None
+        return None if queue.head is None else queue
+
+    def read(self, report: Callable[[CaptureStep], None]) -> Progress:
+        """What is asked for next, and the stream up to where its rows belong: all tables of a blocking snapshot, or one
+        pass of chunks. Nothing if nothing may be read now."""
+        progress = self._durable.now
+        if progress.is_open:  # rows were read, and then nobody could tell how far the source was
+            self._durable.follow_to(insert_lsn(self._conn).page_aligned())
+        if progress.queue.whole:
+            self.read_whole(Opening(progress.queue.whole[0], None, lambda _: progress), report)
+            return self._closed(report, progress.queue.whole[0].request, INITIAL)
+        queue = self._chunks_to_read()
+        if queue is None:
+            return progress
+        with self._teller.telling_of_interruption(queue.tables[0].request, INCREMENTAL):
+            self._read_chunks(queue, report)
+        return self._closed(report, queue.tables[0].request, INCREMENTAL)
+
+    def _closed(self, report: Callable[[CaptureStep], None], request: str, kind: str) -> Progress:
+        """The stream up to where the rows belong that were read for the request."""
+        with self._teller.telling_of_interruption(request, kind):
+            return self._run(self._durable.closing, report)
+
+    def read_whole(self, opening: Opening, report: Callable[[CaptureStep], None]) -> None:
+        """Read whole tables; one that cannot be read is answered, and left out, if a signal asked for it."""
+
+        def took(done: PassOfSnapshot) -> None:
+            reading = done.progress.queue.whole[0] if done.progress.is_reading else None
+            how_far = "" if reading is None else str(of_reading(reading, time.time()))
+            self._took(self._durable.came(done.progress), done.at, done.rows, report, f"{done.table} {how_far}".strip())
+
+        request = opening.reading.request
+        with self._teller.telling_of_interruption(request, INITIAL):
+            try:
+                self._whole.read(opening, took)
+            except SourceError as error:
+                reads = self._durable.now.queue.whole[:1] if self._durable.has_begun else ()
+                if [each.request for each in reads] != [request]:
+                    raise
+                self._durable.save(without_table(self._durable.now, error))
+
+    def _read_chunks(self, queue: SnapshotQueue, report: Callable[[CaptureStep], None]) -> None:
+        """One pass of chunks; the stream goes on beside it."""
+        following = Following(lambda: self._follow(report))
+        told_before = len(self._durable.now.untold)
+
+        def beside(progress: Progress, work: Callable[[], Written]) -> Written:
+            self._durable.reserve(progress)
+            try:
+                written, rows = following.beside(work)
+            except SourceError:  # of a task: nothing was written
+                self._durable.release(progress)
+                raise
+            self._durable.take(written)
+            return written, rows
+
+        step = self._chunks.step(lambda: replace(self._durable.now, queue=queue), beside)
+        if step.rows is None:
+            self._durable.save(step.progress)
+        else:
+            at = insert_lsn(self._conn).page_aligned()
+            self._took(self._durable.came(self._durable.now), at, step.rows, report, step.how_far)
+        if step.note is not None:
+            self._teller.note(step.note, after=told_before)
+        if following.failure is not None:
+            raise following.failure
+
+    def _took(
+        self, progress: Progress, at: Lsn, rows: int, report: Callable[[CaptureStep], None], snapshot: str
+    ) -> None:
+        """Rows of a snapshot are in bronze; the stream must come to ``at`` before they are used."""
+        self._durable.follow_to(at)
+        report(CaptureStep(progress, self._durable.closing, rows, snapshot))
+
+    def tell(self, *, at_once: bool = False) -> None:
+        """Write what is to be told of what is durable and of use. That it was told is durable with the next pass."""
+        progress = self._durable.now
+        if progress.is_open:
+            return
+        if self._teller.tell(progress, at_once=at_once or not self.any_readable):
+            self._durable.hold(replace(progress, untold=()))
+
+    @property
+    def finished(self) -> tuple[QueuedTable, ...]:
+        """Tables that were read by chunks, and whose gold nobody has looked at since."""
+        return self._durable.now.queue.finished
+
+    def read_again(self, incomplete: Mapping[TableName, Sequence[Key]]) -> None:
+        """Queue the rows with these keys; gold has been looked at."""
+        progress = self._durable.now
+        rounds = {each.table: each.repairs for each in progress.queue.finished}
+        asked = [
+            QueuedTable(_REPAIR, table, condition=keys_condition(relation, keys), repairs=rounds[table] + 1)
+            for relation in self._relations.current()
+            if (keys := incomplete.get(table := relation.name)) and rounds[table] < _REPAIRS
+        ]
+        self._durable.save(replace(progress, queue=replace(progress.queue.add(asked), finished=())))
+
+    def take_signals(self) -> None:
+        """Do what signals ask for that have come since the last time. Without a stream nobody would follow them."""
+        if not self._streams:
+            return
+        progress = self._durable.now
+        found = self._channels.read(progress)
+        if not found.signals:
+            self._durable.hold(replace(progress, signals=found.position))
+            return
+        catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
+        captured = [each.name for each in catalog.values() if each.name != self._settings.signals.table]
+        for signal in found.signals:
+            answer = follow(signal, progress.queue, captured)
+            progress = replace(progress, queue=answer.queue).telling(*answer.notifications)
+        self._durable.save(replace(progress, signals=found.position))
+        self._channels.forget(found)
+        self.tell(at_once=True)
