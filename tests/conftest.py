@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from walhouse.cli.logs import LOGGER
 from walhouse.lakehouse.layout import LakeLayout
 from walhouse.lakehouse.session import SMALL_TABLES, local_session
 
@@ -26,6 +27,16 @@ def spark() -> Iterator[SparkSession]:
     session = local_session(memory="4g", quick=False, settings=SMALL_TABLES)
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def _commands_leave_no_handler() -> Iterator[None]:
+    """A command that a test runs in this process tells its log to an output that is closed after the test."""
+    handlers, level, propagate = list(LOGGER.handlers), LOGGER.level, LOGGER.propagate
+    yield
+    LOGGER.handlers[:] = handlers
+    LOGGER.setLevel(level)
+    LOGGER.propagate = propagate
 
 
 @pytest.fixture

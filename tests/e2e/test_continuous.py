@@ -33,7 +33,7 @@ T = TableName("public", "t")
 
 def wait_for_gold(lake: LakeLayout, count: int, process: subprocess.Popen[str], said: Path) -> None:
     deadline = time.monotonic() + 240
-    while commits(lake, lake.gold_schema) < count:
+    while len(commits(lake, lake.gold_schema)) < count:
         assert process.poll() is None, f"the run ended by itself:\n{said.read_text()}"
         assert time.monotonic() < deadline, f"gold stands still:\n{said.read_text()}"
         time.sleep(0.1)

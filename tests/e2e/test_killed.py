@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from tests.e2e.witness import gold_rows, source_rows
 from tests.fixtures_house import write_configuration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -34,22 +36,40 @@ INCLUDE = ",".join(map(str, TABLES))
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 
-def commits(lake: LakeLayout, schema: str) -> int:
+def commits(lake: LakeLayout, schema: str) -> list[Path]:
+    """The log entries of all tables of a layer."""
     assert lake.path is not None
-    return len(list((lake.path / schema).glob("*/_delta_log/*.json")))
+    return list((lake.path / schema).glob("*/_delta_log/*.json"))
 
 
-def run_until(conf: Path, lake: LakeLayout, schema: str, more: int) -> None:
-    """Run the command in a process group of its own; kill all of it once a layer has so many more commits."""
-    target = commits(lake, schema) + more
+def more_commits(lake: LakeLayout, schema: str, more: int) -> Callable[[], bool]:
+    """Whether a layer has so many more commits than now."""
+    target = len(commits(lake, schema)) + more
+    return lambda: len(commits(lake, schema)) >= target
+
+
+def rows_of_bronze(lake: LakeLayout) -> int:
+    """By bronze's log, so that nobody has to wait for an answer."""
+    entries = (json.loads(line) for log in commits(lake, lake.bronze_schema) for line in log.read_text().splitlines())
+    return sum(json.loads(entry["add"]["stats"])["numRecords"] for entry in entries if "add" in entry)
+
+
+def more_rows_of_bronze(lake: LakeLayout, more: int) -> Callable[[], bool]:
+    """Whether bronze has so many more rows than now."""
+    target = rows_of_bronze(lake) + more
+    return lambda: rows_of_bronze(lake) >= target
+
+
+def run_until(conf: Path, enough: Callable[[], bool]) -> None:
+    """Run the command in a process group of its own; kill all of it at once when it has come so far."""
     command = [sys.executable, "-m", "walhouse.cli", "run", "--conf", str(conf)]
     said = conf.with_suffix(".log")
     with said.open("w") as log:
         env = environment(conf.parent)
         process = subprocess.Popen(command, env=env, start_new_session=True, stdout=log, stderr=log)
     deadline = time.monotonic() + 240
-    while commits(lake, schema) < target:
-        assert process.poll() is None, f"the run ended before {schema} had {target} commits:\n{said.read_text()}"
+    while not enough():
+        assert process.poll() is None, f"the run ended before it was to be killed:\n{said.read_text()}"
         assert time.monotonic() < deadline
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
@@ -66,7 +86,7 @@ def test_a_run_killed_in_bronze_in_silver_and_in_gold_ends_up_as_if_it_had_not_b
     settings = {"table_include_list": INCLUDE, "lake_snapshot_chunk_pages": 1, "lake_snapshot_pass_pages": 4}
     conf = write_configuration(tmp_path, database, lake, **settings)
     for seed, (schema, more) in enumerate(((lake.bronze_schema, 2), (lake.silver_schema, 3), (lake.gold_schema, 4))):
-        run_until(conf, lake, schema, more)
+        run_until(conf, more_commits(lake, schema, more))
         with Hammer(database, seed, 15) as writer:
             writer.join()
     house = make_house(**settings)

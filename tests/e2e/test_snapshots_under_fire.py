@@ -15,7 +15,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from tests.e2e.hammer import SCHEMA, Hammer
-from tests.e2e.test_killed import run_until
+from tests.e2e.test_killed import more_commits, more_rows_of_bronze, run_until
 from tests.e2e.witness import gold_rows, source_rows
 from tests.fixtures_house import write_configuration
 from walhouse.bronze.requests.notifications import Event, notifications_of
@@ -69,7 +69,7 @@ def test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_ke
             if number % PROVEN_EVERY == 0:
                 house.close()
                 conf = write_configuration(tmp_path, database, lake, **settings)
-                run_until(conf, lake, lake.bronze_schema, chance.randint(1, 8))
+                run_until(conf, more_commits(lake, lake.bronze_schema, chance.randint(1, 8)))
                 house = make_house(**settings)
                 house.run()
                 assert all(proof.equal for proof in house.verify())
@@ -134,11 +134,11 @@ def test_a_chunk_that_is_in_bronze_is_never_read_again_whenever_the_process_is_k
     asked: list[set[str]] = []  # by each run, of the server
     durable: list[int] = []
     at = size_of_log(server)
-    for more in (4, 3, None):
+    for more in (300, 300, None):  # who goes on after a kill first writes passes that have no rows of the table
         if more is None:
             make_house(**settings).run()
         else:
-            run_until(conf, lake, lake.bronze_schema, more)
+            run_until(conf, more_rows_of_bronze(lake, more))
         asked.append(chunks_asked_for(server, at))
         at = size_of_log(server)
         durable.append(
