@@ -25,7 +25,7 @@ from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.copy_text import texts_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan
 from walhouse.pgoutput.frames import frames_from_copy
-from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
+from walhouse.pgoutput.relation import RelationDescription
 from walhouse.pgoutput.row import ROW, Kind
 from walhouse.silver.envelope import envelope
 from walhouse.silver.keys import with_chosen_keys
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from walhouse.config.filters import NameFilter, TableFilter
     from walhouse.config.masks import MaskRule
     from walhouse.names import TableName
+    from walhouse.pgoutput.column import ColumnDescription
 
 _EPOCH: Final = EpochRange(number=1, after_pass=0, to_pass=1, to_lsn=Lsn(1 << 62))
 

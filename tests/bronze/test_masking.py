@@ -14,7 +14,8 @@ from walhouse.config.columns import ColumnRules, parse_keys
 from walhouse.config.filters import NameFilter
 from walhouse.config.masks import Masks, parse_masks
 from walhouse.names import TableName
-from walhouse.pgoutput.relation import ColumnDescription, describe
+from walhouse.pgoutput.column import ColumnDescription
+from walhouse.pgoutput.relation import describe
 from walhouse.pgoutput.row import ROW, TEXTS
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from walhouse.changes.epoch import EpochRange, TableEpoch
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
-from walhouse.pgoutput.relation import ColumnDescription, RelationDescription, describe
+from walhouse.pgoutput.column import ColumnDescription
+from walhouse.pgoutput.relation import RelationDescription, describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

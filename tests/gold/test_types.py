@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from walhouse.lakehouse.layout import LakeLayout
-    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription
 
 SEED = 7
 RANDOM = 150

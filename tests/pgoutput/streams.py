@@ -12,7 +12,8 @@ from tests.pgoutput import encoder
 from tests.pgoutput.decoding import CAPTURED_AT, PASS, Selection
 from tests.pgoutput.encoder import UNCHANGED, Frame, Value
 from walhouse.names import TableName
-from walhouse.pgoutput.relation import ColumnDescription, RelationDescription, describe
+from walhouse.pgoutput.column import ColumnDescription
+from walhouse.pgoutput.relation import RelationDescription, describe
 
 if TYPE_CHECKING:
     from walhouse.lsn import LsnRange

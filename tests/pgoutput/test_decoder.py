@@ -16,8 +16,9 @@ from tests.pgoutput.encoder import Frame
 from tests.pgoutput.streams import NAMES, Stream, streams
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.names import TableName
+from walhouse.pgoutput.column import ColumnDescription
 from walhouse.pgoutput.decoder import Decoder
-from walhouse.pgoutput.relation import ColumnDescription, describe
+from walhouse.pgoutput.relation import describe
 from walhouse.pgoutput.row import TRANSACTION_SEQ
 
 EVERYTHING = LsnRange(Lsn(0), Lsn(2**62))

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from tests.silver.bronze_rows import column, relation
 from walhouse.names import TableName
-from walhouse.pgoutput.relation import ColumnDescription, with_catalog
+from walhouse.pgoutput.column import ColumnDescription
+from walhouse.pgoutput.relation import with_catalog
 from walhouse.pgoutput.type_facts import TypeFacts
 
 NAME = TableName("s", "t")

@@ -11,7 +11,8 @@ import pytest
 from tests.postgres.wire import read_stream
 from walhouse.config.filters import NameFilter, TableFilter
 from walhouse.names import TableName
-from walhouse.pgoutput.relation import ColumnDescription, RelationDescription, describe
+from walhouse.pgoutput.column import ColumnDescription
+from walhouse.pgoutput.relation import RelationDescription, describe
 from walhouse.pgoutput.selection import kept_positions
 from walhouse.postgres.catalog import describe_tables, read_relations, read_types
 from walhouse.postgres.connection import connect

@@ -12,7 +12,8 @@ from walhouse.config.filters import NameFilter, TableFilter
 from walhouse.config.masks import parse_masks
 from walhouse.config.schema_notes import SchemaNotes
 from walhouse.names import TableName
-from walhouse.pgoutput.relation import ColumnDescription, RelationDescription, describe
+from walhouse.pgoutput.column import ColumnDescription
+from walhouse.pgoutput.relation import RelationDescription, describe
 from walhouse.postgres.finding import Severity
 from walhouse.postgres.rule_health import NO_NOTES, ColumnHandling, rule_problems
 

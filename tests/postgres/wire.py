@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
-from walhouse.pgoutput.relation import ColumnDescription
+from walhouse.pgoutput.column import ColumnDescription
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

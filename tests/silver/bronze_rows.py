@@ -12,7 +12,8 @@ from walhouse.bronze.table import COLUMNS
 from walhouse.changes.epoch import EpochRange, TableEpoch
 from walhouse.changes.resolve import RESOLVED
 from walhouse.lsn import Lsn
-from walhouse.pgoutput.relation import ColumnDescription, RelationDescription, describe
+from walhouse.pgoutput.column import ColumnDescription
+from walhouse.pgoutput.relation import RelationDescription, describe
 from walhouse.pgoutput.row import TRANSACTION_SEQ
 
 if TYPE_CHECKING:

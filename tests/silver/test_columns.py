@@ -12,7 +12,8 @@ from walhouse.silver.modes import DEFAULTS
 from walhouse.silver.table import silver_schema, struct_of
 
 if TYPE_CHECKING:
-    from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
+    from walhouse.pgoutput.column import ColumnDescription
+    from walhouse.pgoutput.relation import RelationDescription
 
 INT, TEXT = Form("int", None, None), Form("string", None, None)
 NAME = TableName("s", "t")

@@ -23,7 +23,8 @@ from walhouse.pgoutput.row import ROW
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
+    from walhouse.pgoutput.column import ColumnDescription
+    from walhouse.pgoutput.relation import RelationDescription
 
 _LIMITED: Final = frozenset({"varchar", "bpchar"})
 

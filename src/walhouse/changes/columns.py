@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-    from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
+    from walhouse.pgoutput.column import ColumnDescription
+    from walhouse.pgoutput.relation import RelationDescription
 
 Image = Literal["before", "after"]
 

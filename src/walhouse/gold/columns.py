@@ -17,7 +17,8 @@ from walhouse.gold.types import GoldType, gold_type
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
+    from walhouse.pgoutput.column import ColumnDescription
+    from walhouse.pgoutput.relation import RelationDescription
 
 COMMIT_LSN: Final = "_commit_lsn"
 SEQ: Final = "_seq"

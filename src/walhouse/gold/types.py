@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription
 
 MAX_PRECISION: Final = 38
 

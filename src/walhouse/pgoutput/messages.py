@@ -17,8 +17,8 @@ import numpy as np
 from walhouse.errors import FrameError, TruncatedFrameError, UnknownMessageError
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
+from walhouse.pgoutput.column import ColumnDescription
 from walhouse.pgoutput.frames import Frames, first_true
-from walhouse.pgoutput.relation import ColumnDescription
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from walhouse.names import TableName
-    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription
 
 
 class TableSelection(Protocol):

@@ -15,7 +15,8 @@ from psycopg.rows import dict_row
 
 from walhouse.config.filters import TableFilter
 from walhouse.names import TableName
-from walhouse.pgoutput.relation import ColumnDescription, RelationDescription, describe
+from walhouse.pgoutput.column import ColumnDescription
+from walhouse.pgoutput.relation import RelationDescription, describe
 from walhouse.pgoutput.selection import kept_positions
 from walhouse.pgoutput.type_facts import TypeFacts
 from walhouse.postgres.connection import source_errors

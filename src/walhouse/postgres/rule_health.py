@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from walhouse.config.filters import TableFilter
     from walhouse.config.masks import MaskRule
     from walhouse.names import TableName
-    from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
+    from walhouse.pgoutput.column import ColumnDescription
+    from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.finding import Finding
 
 _KEYS: Final = "connector.message.key.columns"

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from walhouse.gold.columns import GoldColumn
-    from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
+    from walhouse.pgoutput.column import ColumnDescription
+    from walhouse.pgoutput.relation import RelationDescription
 
 
 class _Ieee(NamedTuple):

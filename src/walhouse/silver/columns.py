@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import DataType, StructField, StructType
 
-    from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
+    from walhouse.pgoutput.column import ColumnDescription
+    from walhouse.pgoutput.relation import RelationDescription
     from walhouse.silver.modes import TypeModes
     from walhouse.silver.settings import TextMasks
     from walhouse.silver.types.silver_type import SilverType

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from walhouse.bronze.snapshots.pieces import passes, pieces_of, tasks
 from walhouse.bronze.snapshots.reading import WholeTable
 from walhouse.names import TableName
-from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
+from walhouse.pgoutput.column import ColumnDescription
+from walhouse.pgoutput.relation import RelationDescription
 from walhouse.postgres.snapshot import Chunk
 
 T = TableName("s", "t")

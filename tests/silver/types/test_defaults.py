@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from walhouse.pgoutput.relation import ColumnDescription
+from walhouse.pgoutput.column import ColumnDescription
 from walhouse.silver.types.defaults import default_text
 
 INT, TEXT, BOOL, NUMERIC, DATE, TIMESTAMP, JSON, BIT, INET, DOMAIN = 23, 25, 16, 1700, 1082, 1114, 114, 1560, 869, 99999

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from tests.silver.bronze_rows import column
 from tests.silver.bronze_rows import numeric_typmod as numeric
-from walhouse.pgoutput.relation import ColumnDescription
+from walhouse.pgoutput.column import ColumnDescription
 from walhouse.silver.modes import DEFAULTS, BinaryMode, TypeModes
 from walhouse.silver.types.registry import describe, silver_type
 

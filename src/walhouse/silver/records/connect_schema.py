@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from walhouse.names import TableName
-    from walhouse.pgoutput.relation import ColumnDescription, RelationDescription
+    from walhouse.pgoutput.column import ColumnDescription
+    from walhouse.pgoutput.relation import RelationDescription
     from walhouse.silver.settings import EventsSettings
     from walhouse.silver.types.silver_type import SilverType
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walhouse.names import TableName
-    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription
     from walhouse.silver.settings import ColumnNotes
 
 _PREFIX: Final = "__debezium.source.column"

@@ -21,7 +21,7 @@ from walhouse.silver.types.silver_type import SilverType, let
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription
     from walhouse.silver.modes import TypeModes
     from walhouse.silver.settings import SilverSettings
     from walhouse.silver.types.silver_type import Rule

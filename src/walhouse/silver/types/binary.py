@@ -16,7 +16,7 @@ from walhouse.silver.types.silver_type import SilverType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription
     from walhouse.silver.modes import TypeModes
     from walhouse.silver.settings import SilverSettings
 

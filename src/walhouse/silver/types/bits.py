@@ -13,7 +13,7 @@ from pyspark.sql.types import BinaryType, BooleanType
 from walhouse.silver.types.silver_type import SilverType, typmod, when_like
 
 if TYPE_CHECKING:
-    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription
     from walhouse.silver.modes import TypeModes
 
 _UNLIMITED: Final = 2147483647

@@ -20,7 +20,7 @@ from walhouse.silver.modes import DecimalMode
 from walhouse.silver.types.silver_type import SilverType, like, typmod, when_like
 
 if TYPE_CHECKING:
-    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription
     from walhouse.silver.modes import TypeModes
 
 DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"

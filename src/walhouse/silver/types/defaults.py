@@ -21,7 +21,7 @@ from walhouse.silver.types.silver_type import typmod
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription
     from walhouse.silver.types.silver_type import SilverType
 
 

@@ -15,7 +15,7 @@ from walhouse.silver.types.binary import text_as_bytes
 from walhouse.silver.types.silver_type import SilverType, let, like, when_like
 
 if TYPE_CHECKING:
-    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription
     from walhouse.silver.modes import TypeModes
 
 _NUMBER: Final = r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?|NaN|-?Infinity"

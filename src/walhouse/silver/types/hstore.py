@@ -19,7 +19,7 @@ from walhouse.silver.types.quoted import escaped, unescaped
 from walhouse.silver.types.silver_type import SilverType, let
 
 if TYPE_CHECKING:
-    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription
     from walhouse.silver.modes import TypeModes
     from walhouse.silver.settings import SilverSettings
 

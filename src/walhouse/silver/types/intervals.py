@@ -14,7 +14,7 @@ from walhouse.silver.modes import IntervalMode
 from walhouse.silver.types.silver_type import SilverType, let, when_like
 
 if TYPE_CHECKING:
-    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription
     from walhouse.silver.modes import TypeModes
 
 _TIME: Final = r"[+-]?[0-9]+:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"

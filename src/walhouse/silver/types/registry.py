@@ -20,7 +20,7 @@ from walhouse.silver.types.arrays import WITHOUT_SCHEMA, array, is_array
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription
     from walhouse.silver.modes import TypeModes
     from walhouse.silver.types.silver_type import Rule, SilverType
 

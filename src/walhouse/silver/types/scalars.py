@@ -22,7 +22,7 @@ from walhouse.names import string_literal
 from walhouse.silver.types.silver_type import SilverType, when_like
 
 if TYPE_CHECKING:
-    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription
     from walhouse.silver.modes import TypeModes
 
 _INTEGER = "-?[0-9]+"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from walhouse.pgoutput.relation import ColumnDescription
+from walhouse.pgoutput.column import ColumnDescription
 from walhouse.silver.modes import TypeModes
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from walhouse.silver.types.silver_type import SilverType, let, like, typmod, whe
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription
     from walhouse.silver.modes import TypeModes
 
 _DATE: Final = "[0-9]{4,7}-[0-9]{2}-[0-9]{2}"

@@ -12,7 +12,7 @@ from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapTyp
 from walhouse.silver.types.silver_type import SilverType, when_like
 
 if TYPE_CHECKING:
-    from walhouse.pgoutput.relation import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription
     from walhouse.silver.modes import TypeModes
 
 SPARSE: Final = StructType().add("dimensions", ShortType()).add("vector", MapType(ShortType(), DoubleType()))

@@ -1,0 +1,59 @@
+"""The description of a column: what the Relation message says, and what the catalog knows beside it.
+
+Invariant: a fact of the catalog is None where it is unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+_TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
+_TEXT_OIDS: Final = frozenset({25, 1042, 1043})
+_FLOATS: Final = frozenset({"float4", "float8"})
+_FLOAT_OIDS: Final = frozenset({700, 701})
+_FIRST_OWN_OID: Final = 16384
+"""PostgreSQL's own types have lower OIDs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDescription:
+    """One kept column, at its position in the ``before`` and ``after`` arrays of the relation version."""
+
+    name: str
+    type_oid: int
+    typmod: int
+    identity: bool
+    """Part of the replica identity, by the message's flag (with replica identity full: every column)."""
+
+    type_name: str | None = None
+    """As ``format_type`` prints it, with modifiers: ``numeric(10,2)``, ``public.mood``."""
+    declared_type: str | None = None
+    """``pg_type.typname`` as declared: a domain's own name, ``_text`` for text[]."""
+    base_type: str | None = None
+    """``pg_type.typname`` after domains are resolved: ``int4``, ``varchar``, ``_text`` for text[]."""
+    base_typmod: int | None = None
+    """The modifier that holds after domains are resolved; -1 if none."""
+    kind: str | None = None
+    """``pg_type.typtype`` of the base type: b(ase), e(num), c(omposite), r(ange), m(ultirange), p(seudo)."""
+    element_type: str | None = None
+    """For a true array, ``typname`` of its element's base type."""
+    nullable: bool | None = None
+    default: str | None = None
+    """The default expression as ``pg_get_expr`` prints it."""
+    enum_labels: tuple[str, ...] | None = None
+    comment: str | None = None
+    generated: bool | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is char, varchar, text or a domain over these, which alone can be masked. Where the catalog does
+        not know the column, its type may be such a domain, and counts."""
+        if self.base_type is None:
+            return self.type_oid in _TEXT_OIDS or self.type_oid >= _FIRST_OWN_OID
+        return self.base_type in _TEXTS
+
+    @property
+    def is_float(self) -> bool:
+        """Whether two texts, ``0`` and ``-0``, are equal to PostgreSQL."""
+        return self.type_oid in _FLOAT_OIDS if self.base_type is None else self.base_type in _FLOATS
