@@ -1,6 +1,7 @@
 """What differs between Debezium's records and walhouse's, after the little that must differ is taken out.
 
-Invariant: ``NORMALISED`` is the whole list of what is not compared; each has a line in docs/CONFORMANCE.md.
+Invariant: ``NORMALISED`` and ``OF_A_SNAPSHOT`` are the whole list of what is not compared; each has a line in
+docs/CONFORMANCE.md.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from oracle.compare import NORMALISED, OF_A_SNAPSHOT
+
 ROOT = Path(__file__).parents[2]
 STATES = {"done", "open", "n/a"}
 
@@ -70,6 +72,13 @@ def test_every_named_test_exists() -> None:
         if not (ROOT / "tests" / file).is_file() or name not in names_in(ROOT / "tests" / file):
             missing.append(test)
     assert missing == []
+
+
+def test_what_is_not_compared_with_debezium_is_said_with_its_reason() -> None:
+    text = (ROOT / "docs" / "CONFORMANCE.md").read_text()
+    said = text[text.index("Not compared") : text.index("Rows: ")]
+    paths = [*NORMALISED, *OF_A_SNAPSHOT]
+    assert [path for path in paths if path[-1] not in said] == []
 
 
 def test_every_scenario_that_is_named_exists() -> None:
