@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.fixtures_standby import setting_on
+from walhouse.errors import SlotMismatchError
 from walhouse.postgres.connection import connect
 from walhouse.postgres.failover_health import SUBJECT, failover_problems
 from walhouse.postgres.finding import Severity
-from walhouse.postgres.slot import create_slot, created_slot, find_slot
+from walhouse.postgres.slot import create_slot, created_slot, find_slot, required_slot
 
 if TYPE_CHECKING:
     from tests.fixtures_server import Database
@@ -67,10 +69,37 @@ def test_what_would_keep_capture_from_going_on_after_a_failover_is_found_before_
             return
         assert "before a standby has them" in finding(connection, name).problem
         create_slot(connection, name)
-        assert "was made without it" in finding(connection, name).problem
-        followed.primary.execute(f"SELECT pg_drop_replication_slot('{name}')")
-        create_slot(connection, name, failover=True)
+        found = finding(connection, name)
+        assert "was made without it" in found.problem
+        with followed.primary.connect(replication="database") as replication:
+            replication.execute(found.todo.split(",")[0].encode())
         with setting_on(followed.primary, synchronized_standby_slots=followed.server.slot):
             assert finding(connection, name).severity is Severity.OK
     with closing(connect(followed.standby.settings)) as connection:
         assert "is a standby" in finding(connection, "none").problem
+
+
+def wait_for_copy(connection: Connection, name: str, *, there: bool) -> None:
+    deadline = time.monotonic() + 60
+    while (find_slot(connection, name) is not None) is not there:
+        assert time.monotonic() < deadline, f"the standby's copy of {name} does not {'come' if there else 'go'}"
+        time.sleep(0.1)
+
+
+def test_the_copy_that_a_standby_keeps_is_told_from_a_slot_of_its_own(followed: Followed) -> None:
+    name = f"{followed.primary.name}_slot"
+    with closing(connect(followed.primary.settings)) as connection:
+        if not has_such_slots(connection):
+            pytest.skip("no slot has copies before PostgreSQL 17")
+        create_slot(connection, name, failover=True)
+    settings = followed.standby.settings
+    with (
+        followed.keeping_slots(),
+        setting_on(followed.standby, sync_replication_slots="on"),
+        closing(connect(settings)) as connection,
+    ):
+        wait_for_copy(connection, name, there=True)
+        with pytest.raises(SlotMismatchError, match="copy that this standby keeps"):
+            required_slot(connection, name)
+        followed.primary.execute(f"SELECT pg_drop_replication_slot('{name}')")
+        wait_for_copy(connection, name, there=False)

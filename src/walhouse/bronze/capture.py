@@ -135,7 +135,6 @@ class Capture:
         self.requests.tell(at_once=True)  # before another pass takes it over: it may have been told, and not twice
         if self._streams:
             self._durable.take_over(told)
-        self._durable.inherited()
 
     def _first(self, source: SourceIdentity) -> Opening | None:
         """What begins the lake: a reading of tables, or if there is none to be, its first progress."""

@@ -96,10 +96,6 @@ class DurableProgress:
             )
             self._last = replace(taken, untold=tuple(each for each in taken.untold if each not in told))
             self._relations.forget_passes_from(min((*progress.awaited, progress.pass_number + 1)))
-        self.inherited()
-
-    def inherited(self) -> None:
-        """Nothing of another process is to be feared from here on."""
         self._is_heir = True
 
     def reserve(self, progress: Progress) -> None:
@@ -114,7 +110,7 @@ class DurableProgress:
 
     def take(self, written: Progress) -> None:
         """That pass is in bronze; the stream may have gone on meanwhile."""
-        self._last = self.now.taking(written)
         self._is_heir = True
         if not written.describes_nothing:
             self._relations.forget_passes_from(written.pass_number)
+        self.came(self.now.taking(written))

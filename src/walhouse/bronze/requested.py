@@ -108,7 +108,8 @@ class Requested:
         def took(done: PassOfSnapshot) -> None:
             reading = done.progress.queue.whole[0] if done.progress.is_reading else None
             how_far = "" if reading is None else str(of_reading(reading, time.time()))
-            self._took(self._durable.came(done.progress), done.at, done.rows, report, f"{done.table} {how_far}".strip())
+            self._durable.came(done.progress)
+            self._took(done.at, done.rows, report, f"{done.table} {how_far}".strip())
 
         request = opening.reading.request
         with self._teller.telling_of_interruption(request, INITIAL):
@@ -139,19 +140,16 @@ class Requested:
         if step.rows is None:
             self._durable.save(step.progress)
         else:
-            at = insert_lsn(self._conn).page_aligned()
-            self._took(self._durable.came(self._durable.now), at, step.rows, report, step.how_far)
+            self._took(insert_lsn(self._conn).page_aligned(), step.rows, report, step.how_far)
         if step.note is not None:
             self._teller.note(step.note, after=told_before)
         if following.failure is not None:
             raise following.failure
 
-    def _took(
-        self, progress: Progress, at: Lsn, rows: int, report: Callable[[CaptureStep], None], snapshot: str
-    ) -> None:
+    def _took(self, at: Lsn, rows: int, report: Callable[[CaptureStep], None], snapshot: str) -> None:
         """Rows of a snapshot are in bronze; the stream must come to ``at`` before they are used."""
         self._durable.follow_to(at)
-        report(CaptureStep(progress, self._durable.closing, rows, snapshot))
+        report(CaptureStep(self._durable.now, self._durable.closing, rows, snapshot))
 
     def tell(self, *, at_once: bool = False) -> None:
         """Write what is to be told of what is durable and of use. That it was told is durable with the next pass."""

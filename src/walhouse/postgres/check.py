@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.publication import PublicationState
+    from walhouse.postgres.slot import SlotState
 
 OLDEST: Final = 14
 NEWEST: Final = 18
@@ -66,13 +67,14 @@ def check_source(
     state = find_publication(connection, publication)
     root = via_root if state is None else state.via_root
     tables = captured_tables(connection, selection, via_root=root)
+    found = find_slot(connection, slot)
     planned, planning = planned_identities(connection, tables, identities or IdentityRules())
     rules = ColumnHandling(selection, columns or ColumnRules(selection.columns), masks, notes)
     return [
         *_server(connection),
         *_replication_right(settings),
-        *_slot(connection, slot, settings.database),
-        *(failover_problems(connection, slot, find_slot(connection, slot)) if failover else ()),
+        *_slot(connection, slot, found, settings.database),
+        *(failover_problems(connection, slot, found) if failover else ()),
         *_publication(connection, publication, state, mode, tables),
         *planning,
         *_tables(connection, tables, generated=state.generated_columns if state else "n", planned=planned),
@@ -130,8 +132,7 @@ def _replication_right(settings: ConnectionSettings) -> Iterator[Finding]:
         yield error("replication right", refusal.problem, refusal.todo_text)
 
 
-def _slot(connection: Connection, name: str, database: str) -> Iterator[Finding]:
-    state = find_slot(connection, name)
+def _slot(connection: Connection, name: str, state: SlotState | None, database: str) -> Iterator[Finding]:
     if state is None:
         yield from _free_slots(connection, name)
         return

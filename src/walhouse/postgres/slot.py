@@ -45,6 +45,7 @@ RELEASE_SECONDS: Final = 3.0
 
 _PAUSE_SECONDS: Final = 0.1
 _FAILOVER_SINCE: Final = 17
+_FIND: Final = "SELECT *, pg_is_in_recovery() AS on_standby FROM pg_replication_slots WHERE slot_name = %s"
 
 log = logging.getLogger("walhouse.capture")
 
@@ -68,6 +69,8 @@ class SlotState:
     catalog_xmin: int | None
     failover: bool
     """Whether standbys are to keep a copy of it that goes on where one of them is promoted."""
+    is_copy: bool
+    """Such a copy, and its standby is not promoted: the server lets nobody read or drop it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ class ExportedSnapshot:
 def find_slot(connection: Connection, name: str) -> SlotState | None:
     """The slot's state, or None if there is no such slot."""
     with source_errors(slot=name), connection.cursor(row_factory=dict_row) as cursor:
-        row = cursor.execute("SELECT * FROM pg_replication_slots WHERE slot_name = %s", [name]).fetchone()
+        row = cursor.execute(_FIND, [name]).fetchone()
     return None if row is None else _state(row)
 
 
@@ -96,6 +99,8 @@ def require_usable(state: SlotState, *, database: str) -> SlotState:
         raise _mismatch(name, f"a slot of the plug-in {PLUGIN}", kind)
     if state.database != database:
         raise _mismatch(name, f"a slot of the database {database}", f"a slot of the database {state.database}")
+    if state.is_copy:
+        raise _mismatch(name, "a slot of this server's own", "the copy that this standby keeps of its primary's")
     if state.two_phase:
         raise _mismatch(
             name, "a slot without two_phase", "one with two_phase, which sends transactions before they are committed"
@@ -306,6 +311,8 @@ def _state(row: dict[str, Any]) -> SlotState:
         invalidation_reason=row.get("invalidation_reason"),
         catalog_xmin=None if row["catalog_xmin"] is None else int(row["catalog_xmin"]),
         failover=bool(row.get("failover", False)),
+        # what was a copy is called one after the promotion, too
+        is_copy=bool(row.get("synced", False)) and row["on_standby"],
     )
 
 
