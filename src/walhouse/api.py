@@ -30,9 +30,9 @@ from walhouse.changes.epochs import Layer
 from walhouse.changes.relations import RelationCatalog
 from walhouse.config.configuration import Configuration, load
 from walhouse.errors import LakeLockedError
+from walhouse.gold.cut import gold_cut, sql_at
 from walhouse.gold.key import lacking_key
 from walhouse.gold.unresolved import unresolved_keys
-from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout
 from walhouse.lakehouse.lock import WriteLock
 from walhouse.lakehouse.session import get_session
 from walhouse.lakehouse.tables import register_tables, table_exists
@@ -46,9 +46,9 @@ from walhouse.postgres.signal_table import ensure_signal_table
 from walhouse.postgres.slot import drop_slot, find_slot
 from walhouse.postgres.wal import flushed_lsn
 from walhouse.proof.verify import Proof, Verification
-from walhouse.rounds import Rounds, capture_all, capture_report
+from walhouse.rounds import Rounds, applied_report, capture_all, capture_report
 from walhouse.silver.records.events import events
-from walhouse.wiring import capture_settings, events_settings, layers_of
+from walhouse.wiring import capture_settings, events_settings, layers_of, layout_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from walhouse.bronze.progress import Progress
     from walhouse.bronze.requests.notifications import Notification
     from walhouse.bronze.settings import CaptureSettings
-    from walhouse.changes.epoch import AppliedTable
-    from walhouse.changes.layer import Report
+    from walhouse.changes.epochs import Cut
     from walhouse.changes.layers import Layers
+    from walhouse.lakehouse.layout import LakeLayout
     from walhouse.lsn import Lsn
     from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
@@ -119,16 +119,7 @@ class Walhouse:
     @cached_property
     def layout(self) -> LakeLayout:
         """Names and folders of the lake."""
-        lake = self.configuration.lake
-        return LakeLayout(
-            path=lake.path,
-            catalog=lake.catalog or LOCAL_CATALOG,
-            bronze_schema=lake.bronze,
-            silver_schema=lake.silver,
-            gold_schema=lake.gold,
-            ops_schema=lake.ops,
-            table_name=lake.table_name,
-        )
+        return layout_of(self.configuration.lake)
 
     @cached_property
     def _capture_settings(self) -> CaptureSettings:
@@ -235,7 +226,7 @@ class Walhouse:
         with self._writing():
             chosen = Layer(layer)
             _, to_lsn = self._layers.applied_to(chosen)
-            rows = self._layers.rebuild(chosen, tables, _applied_report(to_lsn, progress or Silent()))
+            rows = self._layers.rebuild(chosen, tables, applied_report(to_lsn, progress or Silent()))
             known = self._relations.by_table()
         if lacking := [table for table in tables if chosen is Layer.GOLD and lacking_key(known[table])]:
             self.snapshot(lacking)
@@ -338,9 +329,21 @@ class Walhouse:
         known = relations.by_table()
         return events(self.spark, self.layout, settings, known, only=tables, from_lsn=from_lsn, to_lsn=to_lsn)
 
-    def sql(self, query: str) -> DataFrame:
-        """Ask the lake. Tables: ``bronze.wal``, ``silver.<schema>_<table>``, ``gold.<schema>_<table>``, ``ops.*``."""
-        return self.spark.sql(query)
+    def cut(self, at: Lsn | None = None) -> Cut:
+        """The last position that all of gold's tables are at, or the last one up to ``at``, and their versions there.
+
+        While a run merges one table after another, a query over several may see a transaction in one of them alone; at
+        a cut it does not. Raises NothingAppliedError.
+        """
+        return gold_cut(self.spark, self.layout, at)
+
+    def sql(self, query: str, *, cut: Cut | None = None) -> DataFrame:
+        """Ask the lake. Tables: ``bronze.wal``, ``silver.<schema>_<table>``, ``gold.<schema>_<table>``, ``ops.*``.
+
+        ``cut``: ask gold at this position instead; its tables stand in braces, as ``{<schema>_<table>}``. Raises
+        NothingAppliedError if one of them was not there.
+        """
+        return self.spark.sql(query) if cut is None else sql_at(self.spark, self.layout, query, cut)
 
     def drop(self) -> None:
         """Drop the slot and the publication on the source. The lake stays."""
@@ -378,16 +381,7 @@ class Walhouse:
     def _apply(self, layers: tuple[Layer, ...], position: tuple[int, Lsn] | None, reporter: Reporter) -> int:
         if position is None:
             return 0
-        return self._layers.run(layers, *position, _applied_report(position[1], reporter))
+        return self._layers.run(layers, *position, applied_report(position[1], reporter))
 
     def _position(self) -> tuple[int, Lsn] | None:
         return read_whole_position(self.spark, self.layout) if table_exists(self.spark, self.layout.bronze) else None
-
-
-def _applied_report(to_lsn: Lsn, reporter: Reporter) -> Report:
-    """Tells of each table as it is done."""
-
-    def report(layer: Layer, table: TableName, done: AppliedTable) -> None:
-        reporter.update(layer.value, rows=sum(done.counts.values()), detail=str(table), lsn=to_lsn, target=to_lsn)
-
-    return report

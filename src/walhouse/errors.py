@@ -302,6 +302,13 @@ class AppendSkippedError(LakeError):
     todo = "If bronze was restored to an earlier version, run `walhouse capture --new-generation` once."
 
 
+class NothingAppliedError(LakeError):
+    """No epoch of gold is finished, or none up to a position, or a table was not in it. Fields: lsn, table."""
+
+    safe = "Nothing was changed."
+    todo = "Run `walhouse run` first, or name a later position; ops.epochs has all of them."
+
+
 class NameCollisionError(ConfigurationError):
     """Two source tables would become one lake table. Fields: tables, name."""
 

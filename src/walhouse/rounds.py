@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from walhouse.bronze.capture import Capture
     from walhouse.bronze.progress import CaptureStep, Progress
+    from walhouse.changes.epoch import AppliedTable
+    from walhouse.changes.epochs import Layer
+    from walhouse.changes.layer import Report
+    from walhouse.lsn import Lsn
     from walhouse.names import TableName
     from walhouse.ops.reporting import Reporter
     from walhouse.ops.retry import Retry
@@ -123,5 +127,14 @@ def capture_report(reporter: Reporter) -> Callable[[CaptureStep], None]:
     def report(step: CaptureStep) -> None:
         stage = "snapshot" if step.snapshot else "capture"
         reporter.update(stage, rows=step.rows, lsn=step.progress.captured_to, target=step.target, detail=step.snapshot)
+
+    return report
+
+
+def applied_report(to_lsn: Lsn, reporter: Reporter) -> Report:
+    """How layers tell of each table that is done."""
+
+    def report(layer: Layer, table: TableName, done: AppliedTable) -> None:
+        reporter.update(layer.value, rows=sum(done.counts.values()), detail=str(table), lsn=to_lsn, target=to_lsn)
 
     return report

@@ -20,6 +20,7 @@ from walhouse.changes.layers import Layers
 from walhouse.changes.touched import MESSAGES, TRANSACTIONS, BronzeSurvey
 from walhouse.config.values import SnapshotMode
 from walhouse.gold.apply import apply_gold
+from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout
 from walhouse.postgres.watermarks import Watermarks
 from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.apply import apply_messages, apply_silver, apply_transactions
@@ -34,7 +35,20 @@ if TYPE_CHECKING:
     from walhouse.changes.relations import RelationCatalog
     from walhouse.config.configuration import Configuration
     from walhouse.config.connector import Connector
-    from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.config.lake import Lake
+
+
+def layout_of(lake: Lake) -> LakeLayout:
+    """Names and folders of the lake."""
+    return LakeLayout(
+        path=lake.path,
+        catalog=lake.catalog or LOCAL_CATALOG,
+        bronze_schema=lake.bronze,
+        silver_schema=lake.silver,
+        gold_schema=lake.gold,
+        ops_schema=lake.ops,
+        table_name=lake.table_name,
+    )
 
 
 def capture_settings(configuration: Configuration) -> CaptureSettings:

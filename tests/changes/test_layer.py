@@ -222,17 +222,3 @@ def test_another_key_is_refused_by_a_house_that_knows_the_table_too(
     )
     with pytest.raises(GoldKeyError):
         house.run()
-
-
-def test_the_ledger_names_a_version_of_every_table_at_one_lsn(
-    spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
-) -> None:
-    house = make_house()
-    house.run()
-    before = {table: gold_rows(spark, lake, table) for table in (DOCS, BAG)}
-    first = EpochLedger(spark, lake).versions(Layer.GOLD)
-    change(tables)
-    house.run()
-    for table, version in first.items():
-        then = spark.read.option("versionAsOf", version).table(str(lake.gold(table)))
-        assert then.count() == before[table].total()

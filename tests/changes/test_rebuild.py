@@ -10,7 +10,6 @@ import pytest
 
 from tests.changes.killing import killed_at
 from tests.e2e.witness import gold_rows, source_rows
-from walhouse.changes.epochs import Layer
 from walhouse.errors import GoldKeyError, RequestRefusedError, TypeConflictError
 from walhouse.lakehouse.tables import table_exists
 from walhouse.names import TableName
@@ -137,10 +136,10 @@ def test_a_table_that_somebody_else_changed_is_made_anew_and_no_other_is_touched
     tables.execute("INSERT INTO bag VALUES ('c')", "DELETE FROM bag WHERE word = 'b'")
     house.run()
     spark.sql(f"DELETE FROM {lake.gold(BAG)} WHERE word = 'a'")
-    version = house._layers.ledger.versions(Layer.GOLD)[PRICES]
+    version = house.cut().versions[PRICES]
     house.rebuild("gold", [BAG])
     assert gold_rows(spark, lake, BAG) == source_rows(tables, BAG)
-    assert house._layers.ledger.versions(Layer.GOLD)[PRICES] == version
+    assert house.cut().versions[PRICES] == version
     tables.execute("DELETE FROM bag")
     house.run()
     assert all(proof.equal for proof in house.verify())

@@ -89,6 +89,10 @@ def test_the_whole_path_by_commands(
         assert run([*arguments, "--conf", conf]) == code, capsys.readouterr().err
         return capsys.readouterr().out
 
+    def failing(*arguments: str) -> str:
+        assert run([*arguments, "--conf", conf]) == 5
+        return capsys.readouterr().err
+
     assert walhouse("run") == ""
     database.execute("UPDATE orders SET note = 'changed' WHERE id = 1", "DELETE FROM orders WHERE id = 2")
     for command in ("capture", "silver", "gold"):
@@ -100,6 +104,10 @@ def test_the_whole_path_by_commands(
 
     rows = walhouse("sql", "--format", "json", f"SELECT id, note, amount FROM {lake.gold_schema}.public_orders")
     assert [json.loads(line) for line in rows.splitlines()] == [{"id": 1, "note": "changed", "amount": 1.5}]
+
+    count = ("sql", "--format", "csv", "SELECT count(*) AS n FROM {public_orders}", "--at")
+    assert walhouse(*count, "last").split() == ["n", "1"]
+    assert "NothingAppliedError" in failing(*count, "0/1")
 
     events = [json.loads(line) for line in walhouse("events", "--table", "public.orders").splitlines()]
     assert [event["value"] and event["value"]["op"] for event in events] == ["r", "r", "u", "d", None]

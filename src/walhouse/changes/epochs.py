@@ -84,6 +84,17 @@ class PlannedEpoch:
     """Tables that are made anew, from bronze's first pass on."""
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A layer's tables at one position: every commit that starts before ``lsn`` is in all of them, and no other.
+
+    ``versions``: the Delta version of each.
+    """
+
+    lsn: Lsn
+    versions: Mapping[TableName, int]
+
+
 class EpochLedger:
     """``ops.epochs``. Layers that go on together are written down together: each commit has its price."""
 
@@ -127,15 +138,30 @@ class EpochLedger:
         """Record of epochs that every table of theirs is applied, with its version."""
         self._append(row for layer, (planned, applied) in epochs.items() for row in _done_rows(layer, planned, applied))
 
-    def versions(self, layer: Layer, to_pass: int | None = None) -> dict[TableName, int]:
-        """The Delta version of each of a layer's tables after its last finished epoch (up to a pass)."""
+    def cut(self, layer: Layer, at: Lsn | None = None) -> Cut | None:
+        """All tables of a layer after its last finished epoch, or the last that ends at ``at`` or before; None: none.
+
+        Each stands at the version that the last epoch before it left, since an epoch writes what it changes alone.
+        """
         done = self._spark.table(str(self._table)).where(
-            (F.col("layer") == layer.value) & (F.col("state") == EpochState.DONE.value) & F.col("version").isNotNull()
+            (F.col("layer") == layer.value) & (F.col("state") == EpochState.DONE.value)
         )
-        if to_pass is not None:
-            done = done.where(F.col("to_pass") <= to_pass)
-        rows = done.groupBy("schema_name", "table_name").agg(F.max_by("version", "epoch").alias("version"))
-        return {TableName(row["schema_name"], row["table_name"]): int(row["version"]) for row in few_rows(rows)}
+        if at is not None:
+            done = done.where(F.col("to_lsn") <= int(at))
+        epoch_of_version = F.when(F.col("version").isNotNull(), F.col("epoch"))
+        rows = few_rows(
+            done.groupBy("schema_name", "table_name").agg(
+                F.max("to_lsn").alias("to_lsn"), F.max_by("version", epoch_of_version).alias("version")
+            )
+        )
+        if not rows:
+            return None
+        versions = {
+            TableName(row["schema_name"], row["table_name"]): int(row["version"])
+            for row in rows
+            if row["table_name"] is not None and row["version"] is not None
+        }
+        return Cut(Lsn(max(row["to_lsn"] for row in rows)), versions)
 
     def _append(self, rows: Iterable[_Row]) -> None:
         # by way of Arrow, since plain rows would start a Python worker

@@ -172,9 +172,11 @@ def sql(
     conf: options.Conf = None,
     log_format: options.LogFormatOption = None,
     form: options.Rows = options.RowsFormat.TABLE,
+    at: options.At = None,
 ) -> None:
     """Ask the lake. As a table, at most 1,000 rows are shown; json (one object a line) and csv give all."""
     with options.house(context, conf, log_format) as house:
         from walhouse.cli.rows import print_rows  # noqa: PLC0415  (imports Spark)
 
-        print_rows(house.sql(query), form)
+        cut = None if at is None else house.cut(None if at is options.LAST else at)
+        print_rows(house.sql(query, cut=cut), form)

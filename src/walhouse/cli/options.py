@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from walhouse.api import Walhouse
     from walhouse.config.configuration import Configuration
 
+LAST: Final = Lsn((1 << 63) - 1)
+"""``last`` on the command line: no position lies behind it."""
+
 _IDENTIFIER: Final = r'(?:"((?:[^"]|"")+)"|([^".]+))'
 _TABLE: Final = re.compile(rf"{_IDENTIFIER}\.{_IDENTIFIER}")
 
@@ -100,6 +103,11 @@ def parse_lsn(text: str) -> Lsn:
         raise typer.BadParameter(str(error)) from None
 
 
+def parse_position(text: str) -> Lsn:
+    """An LSN, or ``last``."""
+    return LAST if text == "last" else parse_lsn(text)
+
+
 def parse_table(text: str) -> TableName:
     """``schema.table``; a part that holds a dot is quoted as in SQL: ``"a.b".c``."""
     match = _TABLE.fullmatch(text)
@@ -163,3 +171,12 @@ KeepNulls = Annotated[
 ]
 Events = Annotated[EventsFormat, typer.Option("--format", help="How events are written.")]
 Rows = Annotated[RowsFormat, typer.Option("--format", help="How rows are written.")]
+At = Annotated[
+    Lsn | None,
+    typer.Option(
+        "--at",
+        parser=parse_position,
+        metavar="LSN|last",
+        help="Gold at one position, its tables in braces, as {shop_orders}: the last, or the last up to this LSN.",
+    ),
+]

@@ -1,0 +1,107 @@
+"""Gold's tables at one position: what a transaction wrote is in all of them, or in none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.changes.killing import Killed
+from walhouse.errors import NothingAppliedError
+from walhouse.gold.apply import apply_gold
+from walhouse.lsn import Lsn
+from walhouse.names import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.fixtures_house import MakeHouse
+    from tests.fixtures_server import Database
+    from walhouse.api import Walhouse
+    from walhouse.changes.epochs import Cut
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+PAYMENTS = TableName("public", "payments")
+BALANCE = "SELECT (SELECT sum(amount) FROM {public_payments}), (SELECT sum(amount) FROM {public_accounts})"
+
+
+@pytest.fixture
+def accounts(database: Database) -> Database:
+    """What is paid is on an account: the two sums are equal after every transaction."""
+    database.execute(
+        "CREATE TABLE accounts (id int PRIMARY KEY, amount int)",
+        "CREATE TABLE payments (id int PRIMARY KEY, amount int)",
+        "CREATE TABLE notes (id int PRIMARY KEY)",
+        "INSERT INTO accounts VALUES (1, 0)",
+        "INSERT INTO notes VALUES (1)",
+    )
+    pay(database, 1, 10)
+    return database
+
+
+def pay(database: Database, payment: int, amount: int) -> None:
+    database.execute(
+        f"WITH paid AS (INSERT INTO payments VALUES ({payment}, {amount}) RETURNING amount)"
+        " UPDATE accounts SET amount = accounts.amount + paid.amount FROM paid"
+    )
+
+
+def failing_for(table: TableName) -> Callable[..., Any]:
+    """Applying gold, but not to that table."""
+
+    def apply(*arguments: Any, **options: Any) -> Any:
+        if arguments[-1].table == table:
+            raise Killed
+        return apply_gold(*arguments, **options)
+
+    return apply
+
+
+def balance(house: Walhouse, cut: Cut | None = None) -> list[int]:
+    """The two sums: at the cut, or as the tables are now."""
+    names = {f"public_{table}": f"{house.layout.gold_schema}.public_{table}" for table in ("payments", "accounts")}
+    row = house.sql(BALANCE.format(**names) if cut is None else BALANCE, cut=cut).first()
+    assert row is not None
+    return list(row)
+
+
+def test_a_cut_shows_a_transaction_in_all_tables_or_in_none_while_they_are_merged_one_by_one(
+    accounts: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = make_house()
+    with pytest.raises(NothingAppliedError):
+        house.cut()
+    house.run()
+    first = house.cut()
+    pay(accounts, 2, 5)
+    with monkeypatch.context() as patch:
+        patch.setattr("walhouse.wiring.apply_gold", failing_for(PAYMENTS))
+        with pytest.raises(Killed):
+            make_house().run()
+    assert balance(house) == [10, 15]
+    assert house.cut() == first
+    assert balance(house, house.cut()) == [10, 10]
+
+    make_house().run()
+    last = house.cut()
+    assert last.lsn > first.lsn
+    assert last.versions.keys() == first.versions.keys()  # a table that did not change has its version from before
+    assert balance(house, last) == balance(house) == [15, 15]
+    assert house.cut(first.lsn) == first
+    assert balance(house, first) == [10, 10]
+    with pytest.raises(NothingAppliedError):
+        house.cut(Lsn(first.lsn - 1))
+    with pytest.raises(NothingAppliedError, match="public_nobody"):
+        house.sql("SELECT * FROM {public_nobody}", cut=last)
+
+
+def test_a_table_made_anew_stands_in_the_cut_of_its_epoch(accounts: Database, make_house: MakeHouse) -> None:
+    house = make_house()
+    house.run()
+    pay(accounts, 2, 5)
+    house.run()
+    house.sql(f"DELETE FROM {house.layout.gold(PAYMENTS)}")
+    assert balance(house, house.cut()) == [15, 15]
+    house.rebuild("gold", [PAYMENTS])
+    assert balance(house, house.cut()) == balance(house) == [15, 15]
