@@ -345,6 +345,14 @@ class UnresolvedValueError(LakeError):
     """A value that was not sent cannot be found anywhere in the lake. Fields: table, column."""
 
 
+class QueryError(WalhouseError):
+    """A query that Spark cannot read, or that names what is not there."""
+
+    exit_code = 2
+    safe = "Nothing was read."
+    todo = "Correct the query. Tables: bronze.wal, silver.<schema>_<table>, gold.<schema>_<table>, and those of ops."
+
+
 class RequestRefusedError(WalhouseError):
     """A signal or a snapshot that was asked for cannot be followed. Fields: id, table."""
 

@@ -89,8 +89,8 @@ def test_the_whole_path_by_commands(
         assert run([*arguments, "--conf", conf]) == code, capsys.readouterr().err
         return capsys.readouterr().out
 
-    def failing(*arguments: str) -> str:
-        assert run([*arguments, "--conf", conf]) == 5
+    def failing(code: int, *arguments: str) -> str:
+        assert run([*arguments, "--conf", conf]) == code
         return capsys.readouterr().err
 
     assert walhouse("run") == ""
@@ -107,7 +107,10 @@ def test_the_whole_path_by_commands(
 
     count = ("sql", "--format", "csv", "SELECT count(*) AS n FROM {public_orders}", "--at")
     assert walhouse(*count, "last").split() == ["n", "1"]
-    assert "NothingAppliedError" in failing(*count, "0/1")
+    assert "NothingAppliedError" in failing(5, *count, "0/1")
+    assert "public_nobody" in failing(2, "sql", f"SELECT * FROM {lake.gold_schema}.public_nobody")
+    assert "Syntax error" in failing(2, "sql", "SELEC 1")
+    assert "{{" in failing(2, "sql", "SELECT '{'", "--at", "last")
 
     events = [json.loads(line) for line in walhouse("events", "--table", "public.orders").splitlines()]
     assert [event["value"] and event["value"]["op"] for event in events] == ["r", "r", "u", "d", None]

@@ -10,11 +10,15 @@ import typer
 
 from walhouse.bronze.snapshots.estimate import duration
 from walhouse.cli import options
-from walhouse.errors import NotProvenError
+from walhouse.errors import NotProvenError, QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyspark.sql import DataFrame
+
+    from walhouse.api import Walhouse
+    from walhouse.lsn import Lsn
     from walhouse.ops.status import Status
     from walhouse.proof.verify import Proof
 
@@ -178,5 +182,15 @@ def sql(
     with options.house(context, conf, log_format) as house:
         from walhouse.cli.rows import print_rows  # noqa: PLC0415  (imports Spark)
 
-        cut = None if at is None else house.cut(None if at is options.LAST else at)
-        print_rows(house.sql(query, cut=cut), form)
+        print_rows(_asked(house, query, at), form)
+
+
+def _asked(house: Walhouse, query: str, at: Lsn | None) -> DataFrame:
+    """Raises QueryError, in Spark's own words: it reads a query before it looks at any row."""
+    from pyspark.errors import AnalysisException  # noqa: PLC0415  (see the package)
+
+    cut = None if at is None else house.cut(None if at is options.LAST else at)
+    try:
+        return house.sql(query, cut=cut)
+    except AnalysisException as error:
+        raise QueryError(error.getMessage()) from error
