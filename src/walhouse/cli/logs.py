@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 LOGGER: Final = logging.getLogger("walhouse")
 
+_OF_PYSPARK: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark writes each error of a query to standard error by itself, before anybody can catch it; its message may quote
+a row's value."""
+
 
 class LogFormat(StrEnum):
     """How a log line is written."""
@@ -56,6 +60,8 @@ def set_up(form: LogFormat) -> None:
     LOGGER.handlers[:] = [handler]
     LOGGER.setLevel(logging.INFO)
     LOGGER.propagate = False
+    for name in _OF_PYSPARK:
+        logging.getLogger(name).disabled = True
 
 
 def log(message: str, *, level: int = logging.INFO, fields: Mapping[str, object] | None = None) -> None:
