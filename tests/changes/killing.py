@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from walhouse.changes.epochs import EpochLedger
+from walhouse.gold.apply import apply_gold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from walhouse.changes.epoch import AppliedTable
+    from walhouse.names import TableName
 
 
 class Killed(BaseException):
@@ -31,3 +35,17 @@ def killed_at(step: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         patch.setattr(EpochLedger, step, die)
         with pytest.raises(Killed):
             yield
+
+
+@contextmanager
+def killed_in_gold_of(table: TableName, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Gold is applied here to the other tables; what is done ends at that one."""
+
+    def apply(*arguments: Any, **options: Any) -> AppliedTable:
+        if arguments[-1].table == table:
+            raise Killed
+        return apply_gold(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("walhouse.wiring.apply_gold", apply)
+        yield

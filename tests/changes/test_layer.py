@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.changes.killing import Killed, killed_at
+from tests.changes.killing import Killed, killed_at, killed_in_gold_of
 from tests.e2e.witness import gold_rows, source_rows
 from walhouse.changes.epochs import EpochLedger, Layer
 from walhouse.errors import GoldKeyError, TypeConflictError
@@ -51,13 +51,6 @@ def change(database: Database) -> None:
     )
 
 
-def fail_for_docs(*arguments: Any, **options: Any) -> Any:
-    """Apply gold, but not to that table."""
-    if arguments[-1].table == DOCS:
-        raise Killed
-    return apply_gold(*arguments, **options)
-
-
 @pytest.mark.parametrize("step", ["plan", "finish"])
 def test_an_epoch_that_died_before_or_after_its_tables_were_changed_ends_up_the_same(
     step: str,
@@ -90,10 +83,8 @@ def test_a_table_that_fails_leaves_the_epoch_to_be_applied_again(
 ) -> None:
     house = make_house()
     house.capture()
-    with monkeypatch.context() as patch:
-        patch.setattr("walhouse.wiring.apply_gold", fail_for_docs)
-        with pytest.raises(Killed):
-            make_house().gold()
+    with killed_in_gold_of(DOCS, monkeypatch), pytest.raises(Killed):
+        make_house().gold()
     make_house().gold()
     for table in (DOCS, BAG):
         assert gold_rows(spark, lake, table) == source_rows(tables, table)
@@ -107,8 +98,7 @@ def test_a_layer_that_fails_does_not_keep_the_other_from_going_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ledger = EpochLedger(spark, lake)
-    with monkeypatch.context() as patch:
-        patch.setattr("walhouse.wiring.apply_gold", fail_for_docs)
+    with killed_in_gold_of(DOCS, monkeypatch):
         for epochs in (1, 2):
             with pytest.raises(Killed):
                 make_house().run()

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.changes.killing import Killed
+from tests.changes.killing import Killed, killed_in_gold_of
 from walhouse.errors import NothingAppliedError
-from walhouse.gold.apply import apply_gold
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
     from walhouse.api import Walhouse
@@ -47,17 +44,6 @@ def pay(database: Database, payment: int, amount: int) -> None:
     )
 
 
-def failing_for(table: TableName) -> Callable[..., Any]:
-    """Applying gold, but not to that table."""
-
-    def apply(*arguments: Any, **options: Any) -> Any:
-        if arguments[-1].table == table:
-            raise Killed
-        return apply_gold(*arguments, **options)
-
-    return apply
-
-
 def balance(house: Walhouse, cut: Cut | None = None) -> list[int]:
     """The two sums: at the cut, or as the tables are now."""
     names = {f"public_{table}": f"{house.layout.gold_schema}.public_{table}" for table in ("payments", "accounts")}
@@ -75,10 +61,8 @@ def test_a_cut_shows_a_transaction_in_all_tables_or_in_none_while_they_are_merge
     house.run()
     first = house.cut()
     pay(accounts, 2, 5)
-    with monkeypatch.context() as patch:
-        patch.setattr("walhouse.wiring.apply_gold", failing_for(PAYMENTS))
-        with pytest.raises(Killed):
-            make_house().run()
+    with killed_in_gold_of(PAYMENTS, monkeypatch), pytest.raises(Killed):
+        make_house().run()
     assert balance(house) == [10, 15]
     assert house.cut() == first
     assert balance(house, house.cut()) == [10, 10]

@@ -27,7 +27,7 @@ def gold_cut(spark: SparkSession, layout: LakeLayout, at: Lsn | None = None) -> 
     written = table_exists(spark, layout.ops("epochs"))
     cut = EpochLedger(spark, layout).cut(Layer.GOLD, at) if written else None
     if cut is None:
-        raise NothingAppliedError(f"Gold was at no position yet{f' up to {at}' if at else ''}.", lsn=at)
+        raise NothingAppliedError(f"Gold was at no position yet{'' if at is None else f' up to {at}'}.", lsn=at)
     return cut
 
 
