@@ -60,9 +60,9 @@ def more_rows_of_bronze(lake: LakeLayout, more: int) -> Callable[[], bool]:
     return lambda: rows_of_bronze(lake) >= target
 
 
-def run_until(conf: Path, enough: Callable[[], bool]) -> None:
+def run_until(conf: Path, enough: Callable[[], bool], *options: str) -> None:
     """Run the command in a process group of its own; kill all of it at once when it has come so far."""
-    command = [sys.executable, "-m", "walhouse.cli", "run", "--conf", str(conf)]
+    command = [sys.executable, "-m", "walhouse.cli", "run", "--conf", str(conf), *options]
     said = conf.with_suffix(".log")
     with said.open("w") as log:
         env = environment(conf.parent)
