@@ -346,10 +346,10 @@ class UnresolvedValueError(LakeError):
 
 
 class QueryError(WalhouseError):
-    """A query that Spark cannot read, or that names what is not there."""
+    """A query that Spark does not understand, that names what is not there, or that a row made fail."""
 
     exit_code = 2
-    safe = "Nothing was read."
+    safe = "Nothing was changed."
     todo = "Correct the query. Tables: bronze.wal, silver.<schema>_<table>, gold.<schema>_<table>, and those of ops."
 
 

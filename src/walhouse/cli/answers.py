@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from walhouse.bronze.snapshots.estimate import duration
 from walhouse.cli import options
+from walhouse.cli.failure import spark_condition
 from walhouse.errors import NotProvenError, QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from pyspark.sql import DataFrame
-
-    from walhouse.api import Walhouse
-    from walhouse.lsn import Lsn
     from walhouse.ops.status import Status
     from walhouse.proof.verify import Proof
 
@@ -182,15 +180,26 @@ def sql(
     with options.house(context, conf, log_format) as house:
         from walhouse.cli.rows import print_rows  # noqa: PLC0415  (imports Spark)
 
-        print_rows(_asked(house, query, at), form)
+        cut = None if at is None else house.cut(None if at is options.LAST else at)
+        with _told_of_the_query():
+            print_rows(house.sql(query, cut=cut), form)
 
 
-def _asked(house: Walhouse, query: str, at: Lsn | None) -> DataFrame:
-    """Raises QueryError, in Spark's own words: it reads a query before it looks at any row."""
-    from pyspark.errors import AnalysisException  # noqa: PLC0415  (see the package)
+@contextmanager
+def _told_of_the_query() -> Iterator[None]:
+    """Raises QueryError: in Spark's own words where it did not understand the query, as it then has seen no row."""
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415  (see the package)
+    from pyspark.errors import AnalysisException, PySparkException  # noqa: PLC0415
 
-    cut = None if at is None else house.cut(None if at is options.LAST else at)
     try:
-        return house.sql(query, cut=cut)
+        yield
     except AnalysisException as error:
         raise QueryError(error.getMessage()) from error
+    except (PySparkException, Py4JJavaError) as error:
+        condition = spark_condition(error)
+        if condition is None:
+            raise
+        raise QueryError(
+            f"Spark ended the query with {condition}. Its message is withheld, because it may quote a row.",
+            todo="Correct the query, or the row it fails at (try_cast gives NULL for it). --debug shows the message.",
+        ) from error

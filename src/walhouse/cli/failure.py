@@ -7,6 +7,7 @@ withheld, since it may quote a row, unless ``--debug`` asks for it.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 INTERRUPTED: Final = 130
 
 PACKAGE: Final = Path(__file__).parent.parent
+
+_CONDITION: Final = re.compile(r"Exception: \[([A-Z][A-Z0-9_.]*)\] ")
 
 EXIT_CODES: Final = {
     0: "done; for verify: everything is equal",
@@ -73,9 +76,22 @@ def _show(name: str, facts: dict[str, str], fields: dict[str, object]) -> None:
         console.print(Text(f"        {shown}", style="dim"))
 
 
-def _unexpected(error: BaseException) -> str:
+def spark_condition(error: BaseException) -> str | None:
+    """The name of Spark's error condition (``CAST_INVALID_INPUT``), if it has one: never a row's value.
+
+    An error of a task that reads or writes reaches Python as py4j's, whose text has the name behind the Java class.
+    """
     condition = getattr(error, "getCondition", None)
-    shown = condition() if callable(condition) else None
+    if callable(condition):
+        name = condition()
+        return name if isinstance(name, str) else None
+    if hasattr(error, "java_exception") and (found := _CONDITION.search(str(error))):
+        return found[1]
+    return None
+
+
+def _unexpected(error: BaseException) -> str:
+    shown = spark_condition(error)
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if Path(frame.filename).is_relative_to(PACKAGE)]
     frame = next(reversed(ours or frames), None)
