@@ -24,7 +24,7 @@ pytest_plugins = ["tests.fixtures_server", "tests.fixtures_house", "tests.fixtur
 def spark() -> Iterator[SparkSession]:
     # Thousands of small queries: compiling each costs more than running it. The commands, the demo and the notebooks
     # are tested in processes of their own, with the settings that users have.
-    session = local_session(memory="4g", quick=False, settings=SMALL_TABLES)
+    session = local_session(memory=4 * 2**30, quick=False, settings=SMALL_TABLES)
     yield session
     session.stop()
 

@@ -112,7 +112,7 @@ class Walhouse:
     @cached_property
     def spark(self) -> SparkSession:
         """The session, with the lake's tables registered."""
-        session = self._given_spark or get_session(quick=not self._lasting)
+        session = self._given_spark or get_session(memory=self.configuration.lake.local_memory, quick=not self._lasting)
         register_tables(session, self.layout)
         return session
 

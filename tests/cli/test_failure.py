@@ -48,7 +48,7 @@ def test_a_java_process_that_ended_is_told_from_other_errors(
     error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report(error, LogFormat.TEXT, debug=False)
-    assert "spark.driver.memory" in capsys.readouterr().err
+    assert "lake.local_memory" in capsys.readouterr().err
 
 
 def test_a_missing_java_says_so(capsys: pytest.CaptureFixture[str]) -> None:

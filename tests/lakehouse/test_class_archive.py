@@ -21,7 +21,7 @@ from walhouse.lakehouse import session
 if sys.argv[1]:
     session.archive_path = lambda: Path(sys.argv[1])
 options = [*session.java_options(quick=True), f"-Xlog:class+load:file={sys.argv[2]}"]
-spark = session.local_session(memory="512m", settings={"spark.driver.extraJavaOptions": " ".join(options)})
+spark = session.local_session(memory=512 * 2**20, settings={"spark.driver.extraJavaOptions": " ".join(options)})
 print(spark.range(3).count())
 """
 

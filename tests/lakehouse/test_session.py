@@ -43,29 +43,38 @@ def test_of_a_folder_with_jars_of_many_versions_just_the_two_that_fit_are_taken(
 
 
 _TOO_MUCH = """
-from walhouse.lakehouse.session import local_session
-spark = local_session(memory="512m")
-print("started", flush=True)
+import sys
+from walhouse.api import Walhouse
+spark = Walhouse.open(sys.argv[1]).spark
+print(spark.conf.get("spark.driver.memory"), flush=True)
 spark.range(1).selectExpr("size(array_sort(sequence(1L, id + 200000000L)))").collect()
 print("went on")
 """
 
 
+_LITTLE_MEMORY = """
+connector: {topic.prefix: t, database.hostname: h, database.user: u, database.password: p, database.dbname: d}
+lake: {path: lake, local_memory: 512MiB}
+"""
+
+
 @pytest.mark.spark
-def test_a_session_without_memory_ends_and_does_not_leave_python_waiting() -> None:
+def test_a_session_beyond_the_memory_it_is_given_ends_and_does_not_leave_python_waiting(tmp_path: Path) -> None:
+    conf = tmp_path / "walhouse.yml"
+    conf.write_text(_LITTLE_MEMORY)
     done = subprocess.run(
-        [sys.executable, "-c", _TOO_MUCH], check=False, capture_output=True, encoding="utf-8", timeout=120
+        [sys.executable, "-c", _TOO_MUCH, str(conf)], check=False, capture_output=True, encoding="utf-8", timeout=120
     )
     assert done.returncode == 1
-    started, ended = done.stdout.splitlines()
-    assert started == "started"
+    memory, ended = done.stdout.splitlines()
+    assert memory == "512m"
     assert "java.lang.OutOfMemoryError" in ended
 
 
 _WRITES = """
 import sys
 from walhouse.lakehouse.session import local_session
-spark = local_session(memory="512m")
+spark = local_session(memory=512 * 2**20)
 for _ in range(2):
     spark.range(3).coalesce(1).write.format("delta").mode("append").save(sys.argv[1])
 print(spark.read.format("delta").load(sys.argv[1]).count())
@@ -98,6 +107,6 @@ def test_writing_a_table_starts_a_process_for_a_file_that_is_made_and_none_to_lo
 
 @pytest.mark.spark
 def test_a_session_that_is_there_is_used_and_its_zone_is_utc(spark: SparkSession) -> None:
-    assert get_session() is spark
+    assert get_session(memory=2**30) is spark
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.sql("SELECT current_timezone()").head(1)[0][0] == "UTC"

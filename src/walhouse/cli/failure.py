@@ -108,6 +108,6 @@ def _advice(error: BaseException) -> str:
     if isinstance(error, (ConnectionError, EOFError)):
         return (
             "Spark's Java process may have ended, most likely for want of memory: run it again with a smaller range, or"
-            " give it more (spark.driver.memory). --debug shows the whole error."
+            " give it more (lake.local_memory). --debug shows the whole error."
         )
     return "Run it again: every command goes on where the last one stopped. --debug shows the whole error."

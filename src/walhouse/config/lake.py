@@ -89,6 +89,11 @@ class Lake(BaseModel):
         int, Field(ge=1, description="rows that one pass of an incremental snapshot reads, in many chunks")
     ] = 500_000
 
+    local_memory: Annotated[
+        Bytes,
+        Field(ge=512 * 2**20, description="heap of a local Spark's Java process; a platform's session has its own"),
+    ] = 2 * 2**30
+
     @field_validator("path", mode="before")
     @classmethod
     def _no_url(cls, value: object) -> object:

@@ -55,6 +55,7 @@ lake:
   # ops: ops
   # table_name: "{schema}_{table}"        # a source table's name in silver and gold
   # max_pass_bytes: 512MiB                # WAL that one capture pass reads at most
+  # local_memory: 2GiB                    # heap of a local Spark: more for rows of many megabytes
 """
 
 

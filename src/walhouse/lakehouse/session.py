@@ -60,12 +60,12 @@ def on_databricks() -> bool:
     return "DATABRICKS_RUNTIME_VERSION" in os.environ
 
 
-def get_session(*, memory: str = "2g", quick: bool = True) -> SparkSession:
+def get_session(*, memory: int, quick: bool = True) -> SparkSession:
     """The active session, else the platform's, else a local one.
 
     ``quick``: with the first-tier compiler alone, all is done sooner that takes less than some minutes; a continuous
     run, a benchmark or a print of a million events is faster without, by a half or more once it is warm.
-    ``memory`` is the local driver's heap.
+    ``memory`` is the heap of a local session's Java process, in bytes.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -75,10 +75,10 @@ def get_session(*, memory: str = "2g", quick: bool = True) -> SparkSession:
     return local_session(memory=memory, quick=quick)
 
 
-def local_session(*, memory: str = "2g", quick: bool = True, settings: Mapping[str, str] | None = None) -> SparkSession:
+def local_session(*, memory: int, quick: bool = True, settings: Mapping[str, str] | None = None) -> SparkSession:
     """Start Spark in this process on all cores, with Delta, tuned for tables of a laptop's size.
 
-    ``settings`` are further ones, which win.
+    ``memory`` is the Java process's heap, in bytes. ``settings`` are further ones, which win.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks run in this very environment
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -112,7 +112,7 @@ def local_session(*, memory: str = "2g", quick: bool = True, settings: Mapping[s
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": memory,
+        "spark.driver.memory": f"{memory // 2**20}m",
         "spark.driver.extraJavaOptions": " ".join(java_options(quick=quick)),
         **_LOCAL_FILES,
         **_delta_jars(),
