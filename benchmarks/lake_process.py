@@ -56,7 +56,7 @@ _STEPS: Final[Mapping[str, Callable[[Walhouse, Passes], object]]] = {
 def main() -> None:
     """Answer until standard input ends."""
     answers = _answers_of_its_own()
-    spark = local_session(memory=2 * 2**30, quick=False)
+    spark = local_session(quick=False)
     houses: dict[str, Walhouse] = {}
     for request in sys.stdin:
         conf, step = request.rsplit(maxsplit=1)

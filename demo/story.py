@@ -46,7 +46,7 @@ class Story:
             step.update("loaded", rows=rows)
         run = self.place.next_run()
         with self.screen.step("Spark with Delta"):
-            spark = local_session(memory=2 * 2**30, settings=SMALL_TABLES)
+            spark = local_session(settings=SMALL_TABLES)
         with closing(Walhouse.open(self.place.configuration, spark)) as house:
             self._check(house)
             if is_new:

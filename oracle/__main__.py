@@ -67,7 +67,7 @@ def _can_run(dsn: str, scenario: Scenario) -> bool:
 
 
 def _compare_all(dsn: str, chosen: list[Scenario], arguments: argparse.Namespace) -> int:
-    spark = local_session(memory=2 * 2**30, settings=SMALL_TABLES)
+    spark = local_session(settings=SMALL_TABLES)
     found: dict[str, int] = {}
     with start_tap(FOLDER) as tap:
         with ThreadPoolExecutor(1) as pool:  # the engine mostly waits: the next case is recorded meanwhile

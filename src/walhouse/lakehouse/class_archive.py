@@ -48,7 +48,7 @@ def make_archive() -> Path | None:
 def load_classes(archive: Path) -> None:
     """Do what the commands do, on tables of some rows; the classes that this takes are in the archive."""
     options = [*java_options(quick=True), java_option("-XX:ArchiveClassesAtExit", archive), *QUIET]
-    spark = local_session(memory=2**30, settings={"spark.driver.extraJavaOptions": " ".join(options)})
+    spark = local_session(settings={"spark.driver.extraJavaOptions": " ".join(options)})
     with tempfile.TemporaryDirectory() as folder:
         _write(spark, Path(folder))
         _read(spark)

@@ -75,7 +75,9 @@ def get_session(*, memory: int, quick: bool = True) -> SparkSession:
     return local_session(memory=memory, quick=quick)
 
 
-def local_session(*, memory: int, quick: bool = True, settings: Mapping[str, str] | None = None) -> SparkSession:
+def local_session(
+    *, memory: int = 2 * 2**30, quick: bool = True, settings: Mapping[str, str] | None = None
+) -> SparkSession:
     """Start Spark in this process on all cores, with Delta, tuned for tables of a laptop's size.
 
     ``memory`` is the Java process's heap, in bytes. ``settings`` are further ones, which win.
