@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -127,6 +128,22 @@ def test_a_missing_secret_stops_before_spark_or_the_source_are_touched() -> None
     assert "${env:WALHOUSE_NO_SUCH_VARIABLE} cannot be resolved" in err
     assert "Nothing was read from the source and nothing was written." in err
     assert not modules & {"pyspark", "psycopg"}
+
+
+def test_a_machine_without_java_is_told_so_and_not_that_the_query_is_wrong() -> None:
+    conf = write(CONF)
+    done = subprocess.run(
+        [sys.executable, "-m", "walhouse.cli", "sql", "SELECT 1", "--conf", conf],
+        env={**os.environ, "JAVA_HOME": str(Path.cwd() / "no-java")},
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "JAVA_GATEWAY_EXITED" in done.stderr
+    assert "set JAVA_HOME" in done.stderr
+    assert "QueryError" not in done.stderr
 
 
 def test_without_a_configuration_the_error_says_how_to_get_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -189,12 +189,14 @@ def sql(
 def _told_of_the_query() -> Iterator[None]:
     """Raises QueryError: in Spark's own words where it did not understand the query, as it then has seen no row."""
     from py4j.protocol import Py4JJavaError  # noqa: PLC0415  (see the package)
-    from pyspark.errors import AnalysisException, PySparkException  # noqa: PLC0415
+    from pyspark.errors import AnalysisException, PySparkException, PySparkRuntimeError  # noqa: PLC0415
 
     try:
         yield
     except AnalysisException as error:
         raise QueryError(error.getMessage()) from error
+    except PySparkRuntimeError:  # Python's own: Spark did not start, which is no fault of the query
+        raise
     except (PySparkException, Py4JJavaError) as error:
         condition = spark_condition(error)
         if condition is None:

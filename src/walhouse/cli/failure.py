@@ -104,7 +104,10 @@ def _advice(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name in {"pyspark", "delta"}:
         return "Outside of Databricks Spark comes with the extra local: pip install 'walhouse[local]'."
     if "JAVA_GATEWAY_EXITED" in str(error):
-        return "Spark needs a Java runtime, 17 or newer: install one, or set JAVA_HOME."
+        return (
+            "Spark needs a Java runtime, 17 or newer: install one, or set JAVA_HOME. If there is one, the machine may"
+            " not have the memory that lake.local_memory asks for."
+        )
     if isinstance(error, (ConnectionError, EOFError)):
         return (
             "Spark's Java process may have ended, most likely for want of memory: run it again with a smaller range, or"
