@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 
+JAVA_ITSELF = {"WARNING: Using incubator modules: jdk.incubator.vector"}
+"""What Java tells of the modules that Spark starts it with, before any code of Spark runs."""
+
 
 @pytest.fixture
 def conf(tmp_path: Path) -> Iterator[Path]:
@@ -39,6 +42,7 @@ def demo(conf: Path, *arguments: str) -> str:
     command = [sys.executable, "-m", "demo", "--conf", str(conf), *arguments]
     result = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
+    assert set(result.stderr.splitlines()) <= JAVA_ITSELF, "Spark's start and its log are not the reader's concern"
     return result.stdout
 
 

@@ -32,6 +32,8 @@ SCALA_VERSION: Final = "2.13"
 QUIET: Final = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """The JVM's own log: errors alone, and not on standard output."""
 
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties").resolve()
+
 # Without Hadoop's native library, its default classes start a process for each look at a file and each checksum beside
 # one: some two hundred of them in a round over two tables, a sixth of its time. These ask Java. Commits are written
 # beside their place and renamed as by the default ones.
@@ -110,7 +112,6 @@ def local_session(
         "spark.ui.retainedJobs": "20",
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "200",
-        "spark.log.level": "FATAL",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -129,6 +130,7 @@ def java_options(*, quick: bool) -> list[str]:
     """The driver's, one an element; with the archive of its classes where there is one."""
     # a JVM that goes on after it ran out of memory leaves Python waiting for an answer for ever
     options = ["-XX:+ExitOnOutOfMemoryError", "-Duser.timezone=UTC"]
+    options.append(f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")  # a URI: an escaped path has no blank
     options.append("-XX:+UseSerialGC" if quick else "-XX:+UseParallelGC")
     if quick:
         # With the first tier alone the code cache has 48 MiB; Spark's generated code fills it, and is then interpreted.
