@@ -22,7 +22,7 @@ from walhouse.config.connector import Connector
 from walhouse.config.properties import State, find
 from walhouse.lakehouse.answers import few_rows
 from walhouse.lsn import Lsn, LsnRange
-from walhouse.pgoutput.copy_text import texts_of_copy
+from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan
 from walhouse.pgoutput.frames import frames_from_copy
 from walhouse.pgoutput.relation import RelationDescription
@@ -209,8 +209,8 @@ def _snapshot(recording: Recording, told: Connector, masks: MaskBook) -> Iterato
         if chunks:
             yield base_rows([(relation, next(numbers))], **facts)
         for chunk in chunks:
-            values = texts_of_copy(list(chunk.blocks), len(relation.columns))
-            rows = snapshot_rows(values, relation, chunk=next(numbers), first_row=0, **facts)
+            images = images_of_copy(list(chunk.blocks), len(relation.columns))
+            rows = snapshot_rows(images, relation, chunk=next(numbers), first_row=0, **facts)
             yield masks.masked(rows, {relation.version: relation})
 
 

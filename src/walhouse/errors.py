@@ -91,7 +91,7 @@ class WalLevelError(SourceError):
 
 
 class UnsupportedServerError(SourceError):
-    """The server's version is too old, or a setting makes capture impossible. Fields: version."""
+    """What the source is makes capture impossible: its text has no encoding."""
 
 
 class SlotError(SourceError):

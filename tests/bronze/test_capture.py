@@ -17,9 +17,11 @@ from walhouse.errors import (
     SlotGapError,
     SlotInUseError,
     SlotMissingError,
+    UnsupportedServerError,
 )
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
+from walhouse.pgoutput.image import pack_row, unpack_row
 from walhouse.postgres.slot import advance
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ def rows(spark: SparkSession, lake: LakeLayout, kind: str = "change") -> list[An
 
 
 def ids(spark: SparkSession, lake: LakeLayout) -> list[str]:
-    return [row["after"][0] for row in rows(spark, lake)]
+    return [str(unpack_row(row["after"])[0]) for row in rows(spark, lake)]
 
 
 def position(database: Database, function: str) -> Lsn:
@@ -74,7 +76,7 @@ def test_a_commit_that_starts_exactly_at_the_end_of_a_range_belongs_to_the_next_
     capture.run(capture.target(), nothing)
     [row] = rows(spark, lake)
     assert row["commit_lsn"] == end
-    assert row["after"] == ["1", "open"]
+    assert unpack_row(row["after"]) == ["1", "open"]
 
 
 def test_commits_around_a_switched_segment_are_captured_once(
@@ -177,7 +179,7 @@ def test_an_initial_snapshot_that_ended_before_its_commit_is_taken_again_and_the
     house.capture()
     table.execute("INSERT INTO t VALUES (3, 'new')")
     house.capture()
-    assert [row["after"] for row in rows(spark, lake, "snapshot")] == [["1", "old"], ["2", "between"]]
+    assert [unpack_row(row["after"]) for row in rows(spark, lake, "snapshot")] == [["1", "old"], ["2", "between"]]
     assert ids(spark, lake) == ["3"]
 
 
@@ -337,7 +339,7 @@ def test_identities_are_set_before_tables_are_published_and_again_whenever_captu
     house.capture()
     database.execute("INSERT INTO t VALUES (1, 'x')", "UPDATE t SET v = 'y'", "ALTER TABLE t REPLICA IDENTITY NOTHING")
     house.capture()
-    assert [row["before"] for row in rows(spark, lake)] == [None, ["1", "x"]]
+    assert [row["before"] for row in rows(spark, lake)] == [None, pack_row(["1", "x"])]
     database.execute("DELETE FROM t")
 
 
@@ -363,6 +365,18 @@ def test_an_initial_snapshot_on_a_slot_that_exists_is_exact_at_one_point(
     house.capture()
     table.execute("INSERT INTO t VALUES (2, 'in the stream')")
     house.capture()
-    assert [row["after"][0] for row in rows(spark, lake, "snapshot")] == ["1"]
+    assert [unpack_row(row["after"])[0] for row in rows(spark, lake, "snapshot")] == ["1"]
     assert ids(spark, lake) == ["2"]
     assert [name for (name,) in table.execute("SELECT slot_name FROM pg_replication_slots")] == [f"s_{table.name}"]
+
+
+def test_a_database_whose_text_has_no_encoding_is_refused_before_anything_is_read(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    name = f"{database.name}_ascii"
+    database.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    try:
+        with pytest.raises(UnsupportedServerError, match="SQL_ASCII"):
+            make_house(database_dbname=name).capture()
+    finally:
+        database.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from tests.bronze.test_capture import begun, ids, nothing, rows
 from tests.fixtures_house import logged_in_as
 from walhouse.bronze.source import load
+from walhouse.pgoutput.image import unpack_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,8 +45,8 @@ def test_what_the_configuration_leaves_out_never_lands(
     )
     house.capture()
     frame = spark.table(str(lake.bronze))
-    assert frame.where(F.array_contains(F.coalesce("after", F.array()), "hush")).count() == 0
-    assert [row["after"] for row in rows(spark, lake)] == [["2", "Bob"]]
+    assert frame.where(F.contains("after", F.lit("hush"))).count() == 0
+    assert [unpack_row(row["after"]) for row in rows(spark, lake)] == [["2", "Bob"]]
     assert [row["message"]["prefix"] for row in rows(spark, lake, "message")] == ["wanted"]
 
 
@@ -63,7 +64,7 @@ def test_a_table_whose_name_differs_in_case_only_never_lands_where_filters_tell_
         "SELECT pg_logical_emit_message(true, 'wanted', 'hush')",
     )
     house.capture()
-    assert [row["after"] for row in rows(spark, lake)] == [["1", "x"]]
+    assert [unpack_row(row["after"]) for row in rows(spark, lake)] == [["1", "x"]]
     assert rows(spark, lake, "snapshot") == rows(spark, lake, "message") == []
 
 
@@ -84,7 +85,7 @@ def test_a_role_that_may_replicate_and_select_is_enough(
     house.capture()
     table.execute("INSERT INTO t VALUES (2, 'y')")
     house.capture()
-    assert [row["after"][0] for row in rows(spark, lake, "snapshot")] == ["1"]
+    assert [unpack_row(row["after"])[0] for row in rows(spark, lake, "snapshot")] == ["1"]
     assert ids(spark, lake) == ["2"]
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from walhouse.bronze.table import COLUMNS, ensure_bronze
+from walhouse.errors import TypeConflictError
+from walhouse.lakehouse.tables import create_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,3 +29,12 @@ def test_a_bronze_that_lacks_a_column_gets_it_and_keeps_its_rows(spark: SparkSes
     ensure_bronze(spark, lake)
     assert set(spark.table(bronze).schema.fieldNames()) == set(COLUMNS.fieldNames())
     assert [(row["pass"], row["slot_xmin"]) for row in spark.table(bronze).collect()] == [(1, None)]
+
+
+def test_a_bronze_that_has_rows_in_another_form_is_refused_by_name(spark: SparkSession, lake: LakeLayout) -> None:
+    older = StructType([*COLUMNS.fields[:-1], StructField("after", ArrayType(StringType()))])
+    older = StructType([field for field in older.fields if field != COLUMNS["after"]])
+    create_table(spark, lake, lake.bronze, older, comment="an earlier version's", properties={})
+    with pytest.raises(TypeConflictError) as refusal:
+        ensure_bronze(spark, lake)
+    assert (refusal.value.fields["column"], refusal.value.fields["found"]) == ("after", "array<string>")

@@ -13,6 +13,7 @@ from tests.silver.bronze_rows import column, relation
 from walhouse.changes.facts import facts_of
 from walhouse.changes.placed import placed
 from walhouse.names import TableName
+from walhouse.pgoutput.image import pack_row
 from walhouse.pgoutput.row import CHUNK_ID, SNAPSHOT_SEQ
 from walhouse.postgres.visibility import SeenBefore
 
@@ -130,7 +131,7 @@ TABLE = relation(
     primary_key=("case", "key"),
 )
 ROW = (
-    "op string, commit_lsn bigint, seq bigint, xid bigint, before array<string>, after array<string>,"
+    "op string, commit_lsn bigint, seq bigint, xid bigint, before string, after string,"
     " before_kind string, unchanged array<string>, relation_version bigint,"
     " snapshot struct<id:string,chunk:bigint,visibility:string>, superseded boolean"
 )
@@ -145,15 +146,17 @@ def frames(spark: SparkSession, cases: dict[int, tuple[World, Epochs]]) -> tuple
         for commit in world.wal:
             rows = now if epochs.of_commit(commit.lsn) == last else before
             for seq, change in enumerate(commit.changes):
-                old = None if change.old in {None, change.key} and change.new else [str(case), change.old, None]
-                new = None if change.new is None else [str(case), change.key, str(change.new.short)]
+                old = (
+                    None if change.old in {None, change.key} and change.new else pack_row([str(case), change.old, None])
+                )
+                new = None if change.new is None else pack_row([str(case), change.key, str(change.new.short)])
                 rows.append((change.op, commit.lsn, seq, commit.xid, old, new, None, None, TABLE.version, None, False))
         for turn, chunk in enumerate(world.chunks):
             for row, key in enumerate(sorted(chunk.rows)):
                 snapshot = (f"{CHUNK_ID}x", turn, str(chunk.visibility))
                 # a chunk's number is unique in a lake, and here in all cases
                 seq = SNAPSHOT_SEQ + ((case * 100 + turn) << 32) + row
-                image = [str(case), key, str(chunk.rows[key].short)]
+                image = pack_row([str(case), key, str(chunk.rows[key].short)])
                 if epochs.of_chunk(chunk) == last:
                     now.append(("r", chunk.lsn, seq, None, None, image, None, None, TABLE.version, snapshot, False))
     return spark.createDataFrame(now, ROW), spark.createDataFrame(before, ROW)

@@ -15,6 +15,7 @@ from walhouse.changes.epoch import EpochRange, TableEpoch
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
 from walhouse.pgoutput.column import ColumnDescription
+from walhouse.pgoutput.image import pack_row
 from walhouse.pgoutput.relation import RelationDescription, describe
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ Row = tuple[str | None, ...]
 
 CHANGE_SCHEMA = """
     op STRING, commit_lsn BIGINT, seq BIGINT, lsn BIGINT, xid BIGINT, commit_ts TIMESTAMP, captured_at TIMESTAMP,
-    relation_version BIGINT, before_kind STRING, before ARRAY<STRING>, after ARRAY<STRING>, unchanged ARRAY<STRING>,
+    relation_version BIGINT, before_kind STRING, before STRING, after STRING, unchanged ARRAY<STRING>,
     origin STRUCT<name: STRING, lsn: BIGINT>, snapshot STRUCT<id: STRING, chunk: BIGINT, visibility: STRING>,
     superseded BOOLEAN"""
 
@@ -167,7 +168,7 @@ def change(
     """One resolved change, in the order of CHANGE_SCHEMA. Its own LSN is made to mislead whoever orders by it."""
     return (
         op, commit_lsn, seq, 10_000_000 - commit_lsn - seq, xid or commit_lsn, None, None, described.version,
-        before_kind, None if before is None else list(before), None if after is None else list(after),
+        before_kind, None if before is None else pack_row(before), None if after is None else pack_row(after),
         list(unchanged) or None, None, None, superseded,
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from tests.pgoutput.encoder import Frame, copy_blocks
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.decoder import DecodedCounts, Decoder, DecoderPlan
 from walhouse.pgoutput.frames import Frames, frames_from_copy
+from walhouse.pgoutput.image import unpack_row
 from walhouse.pgoutput.row import ROW
 
 if TYPE_CHECKING:
@@ -90,4 +91,5 @@ def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     table = pa.Table.from_batches([batch])
     for name in ("commit_ts", "captured_at"):
         table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.int64()))
-    return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
+    rows = [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
+    return [row | {name: unpack_row(row[name]) for name in ("before", "after") if name in row} for row in rows]

@@ -27,6 +27,9 @@ TEXT = st.one_of(
 )
 NAMES = st.sampled_from(["id", "Name", "größe", "a,b", "with blank", "val", "_commit_lsn"])
 
+NO_COLUMNS: list[str | None] = [None]
+"""What the image of a row without columns unpacks to."""
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -140,11 +143,11 @@ class Model:
         kept = described.positions
         row: dict[str, Any] = {"op": change.op, "lsn": lsn}
         if change.old is not None:
-            row |= {"before_kind": change.old_kind, "before": [change.old[place] for place in kept]}
+            row |= {"before_kind": change.old_kind, "before": [change.old[place] for place in kept] or NO_COLUMNS}
         if change.new is not None:
             new = [change.new[place] for place in kept]
             unsent = [name for name, value in zip(described.column_names, new, strict=True) if value is UNCHANGED]
-            row["after"] = [None if value is UNCHANGED else value for value in new]
+            row["after"] = [None if value is UNCHANGED else value for value in new] or NO_COLUMNS
             row |= {"unchanged": unsent} if unsent else {}
         self.add("change", **shared, **_table(described, seq), **row)
 

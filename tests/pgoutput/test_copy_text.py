@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.pgoutput.streams import TEXT
 from walhouse.errors import FrameError
-from walhouse.pgoutput.copy_text import texts_of_copy
-from walhouse.pgoutput.row import TEXTS
+from walhouse.pgoutput.copy_text import images_of_copy
+from walhouse.pgoutput.image import pack_row
 
 VALUE = TEXT | st.text(alphabet="\\nN\n\t\rbvf\b\v\f", max_size=8) | st.none()
 ROWS = st.integers(0, 5).flatmap(
@@ -33,22 +34,22 @@ def block(row: list[str | None]) -> bytes:
 @example((2, [["\\\\n\\", "\n\\n"], ["\\\n", "\x01\x08"]]))
 def test_rows_come_back_as_they_were_sent(case: tuple[int, list[list[str | None]]]) -> None:
     columns, rows = case
-    texts = texts_of_copy([block(row) for row in rows], columns)
-    assert texts.type == TEXTS
-    texts.validate(full=True)
-    assert texts.to_pylist() == rows
+    images = images_of_copy([block(row) for row in rows], columns)
+    assert images.type == pa.string()
+    images.validate(full=True)
+    assert images.to_pylist() == [pack_row(row) for row in rows]
 
 
 def test_a_row_cut_anywhere_is_refused() -> None:
     whole = block(["größe", None, ""])
     for length in range(1, len(whole)):
         with pytest.raises(FrameError):
-            texts_of_copy([whole, whole[:length]], 3)
+            images_of_copy([whole, whole[:length]], 3)
         with pytest.raises(FrameError):
-            texts_of_copy([whole[:length]], 3)
+            images_of_copy([whole[:length]], 3)
 
 
 @pytest.mark.parametrize("columns", [0, 1, 3])
 def test_rows_of_another_shape_are_refused(columns: int) -> None:
     with pytest.raises(FrameError, match=f"{columns} columns"):
-        texts_of_copy([block(["a", "b"]), block(["a", "b"])], columns)
+        images_of_copy([block(["a", "b"]), block(["a", "b"])], columns)

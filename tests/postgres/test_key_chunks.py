@@ -10,7 +10,8 @@ import pytest
 from walhouse.config.filters import TableFilter
 from walhouse.errors import ConditionError, PromotedError, TableChangedError
 from walhouse.lsn import Lsn
-from walhouse.pgoutput.copy_text import texts_of_copy
+from walhouse.pgoutput.copy_text import images_of_copy
+from walhouse.pgoutput.image import unpack_row
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.connection import connect
 from walhouse.postgres.key_chunks import (
@@ -63,7 +64,7 @@ def rows_of(connection: Connection, chunk: KeyChunk) -> list[Any]:
     columns = len(chunk.table.relation.columns)
     rows: list[Any] = []
     for _, blocks in read_chunk(connection, chunk, on_standby=False):
-        rows += texts_of_copy(blocks, columns).to_pylist()
+        rows += map(unpack_row, images_of_copy(blocks, columns).to_pylist())
     return rows
 
 
@@ -187,7 +188,7 @@ def test_each_chunk_has_a_snapshot_of_its_own_and_an_lsn_after_all_that_it_has_s
     assert after.visibility.sees(xid)
     assert before.lsn <= after.lsn
     assert after.lsn >= Lsn.parse(lsn).page_aligned()
-    assert len(texts_of_copy(blocks, 1)) == 2
+    assert len(images_of_copy(blocks, 1)) == 2
 
 
 def test_a_chunk_is_not_read_of_what_was_a_standby_when_capture_began(

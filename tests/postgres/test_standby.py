@@ -24,7 +24,7 @@ from walhouse.errors import (
 )
 from walhouse.lsn import PAGE_SIZE, Lsn
 from walhouse.names import TableName
-from walhouse.pgoutput.copy_text import texts_of_copy
+from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.postgres import standby
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.check import check_source
@@ -74,7 +74,7 @@ def read_all(connection: Connection) -> tuple[set[int], Seen]:
     rows: set[int] = set()
     seen: Seen | None = None
     for snapshot, blocks in read_chunk(connection, chunk, on_standby=True):
-        rows |= {int(each[0].as_py()) for each in texts_of_copy(blocks, 1)}
+        rows |= {int(image.as_py()) for image in images_of_copy(blocks, 1)}
         assert isinstance(snapshot.visibility, SeenBefore)
         seen = Seen(snapshot.visibility.lsn, snapshot.lsn)
     assert seen is not None

@@ -13,6 +13,7 @@ from walhouse.changes.epoch import EpochRange, TableEpoch
 from walhouse.changes.resolve import RESOLVED
 from walhouse.lsn import Lsn
 from walhouse.pgoutput.column import ColumnDescription
+from walhouse.pgoutput.image import pack_row
 from walhouse.pgoutput.relation import RelationDescription, describe
 from walhouse.pgoutput.row import TRANSACTION_SEQ
 
@@ -85,8 +86,8 @@ class Wal:
             "captured_at": CAPTURED,
             "relation_version": described.version,
             "before_kind": kind,
-            "before": _positional(described, before),
-            "after": _positional(described, after),
+            "before": _packed(described, before),
+            "after": _packed(described, after),
         }
         self.rows.append({**row, "superseded": False, **facts})
         return self
@@ -118,9 +119,9 @@ def _frame_of(spark: SparkSession, common: Row, rows: Sequence[Row]) -> DataFram
     return spark.createDataFrame([{**empty, **common, **times, **row} for row in rows], COLUMNS)
 
 
-def _positional(described: RelationDescription, image: Row | None) -> list[str | None] | None:
+def _packed(described: RelationDescription, image: Row | None) -> str | None:
     if image is None:
         return None
     unknown = set(image) - set(described.column_names)
     assert not unknown, f"{described.name} has no columns {unknown}"
-    return [image.get(name) for name in described.column_names]
+    return pack_row([image.get(name) for name in described.column_names])

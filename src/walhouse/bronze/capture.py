@@ -22,6 +22,7 @@ from walhouse.bronze.stream import Stream
 from walhouse.errors import NotStreamingError
 from walhouse.lsn import Lsn
 from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.encoding import require_encoding
 from walhouse.postgres.heartbeat import Heartbeat
 from walhouse.postgres.identity import read_identity, require_continued
 from walhouse.postgres.probe import has_frames
@@ -95,10 +96,11 @@ class Capture:
     def begin(self, report: Callable[[CaptureStep], None] = lambda _: None, *, starts: bool = False) -> Progress:
         """Make sure that bronze and slot fit together; read the tables that ``snapshot.mode`` wants read now.
 
-        ``starts``: a command began, and does not go on after an error. Raises SourceChangedError, SlotMissingError,
-        SlotGapError and the other errors of the slot, SnapshotUnfinishedError, ConfigurationError and
-        ReplicaIdentityError if the identities that were asked for cannot be set.
+        ``starts``: a command began, and does not go on after an error. Raises UnsupportedServerError,
+        SourceChangedError, SlotMissingError, SlotGapError and the other errors of the slot, SnapshotUnfinishedError,
+        ConfigurationError and ReplicaIdentityError if the identities that were asked for cannot be set.
         """
+        require_encoding(self._conn)
         source = read_identity(self._settings.connection)
         if self._durable.has_begun:
             self._go_on_with(source)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from walhouse.config.masks import MaskRule, Masks, first_matching
+from walhouse.pgoutput.image import pack, unpack
 from walhouse.pgoutput.row import ROW
 
 if TYPE_CHECKING:
@@ -90,8 +91,9 @@ class MaskBook:
         versions = rows["relation_version"].fill_null(0).to_numpy(zero_copy_only=False)
         for version in pc.unique(rows["relation_version"].drop_null()).to_pylist():
             for image in ("before", "after"):
-                lists = self._hidden(rows[image], versions == version, relations[version], for_events=for_events)
-                rows = rows.set_column(ROW.get_field_index(image), ROW.field(image), lists)
+                lists = unpack(rows[image])
+                lists = self._hidden(lists, versions == version, relations[version], for_events=for_events)
+                rows = rows.set_column(ROW.get_field_index(image), ROW.field(image), pack(lists))
         return rows
 
     def _hidden(

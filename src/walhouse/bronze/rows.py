@@ -95,7 +95,7 @@ def base_rows(
 
 
 def snapshot_rows(
-    values: pa.Array,
+    images: pa.StringArray,
     relation: RelationDescription,
     *,
     pass_number: int,
@@ -106,8 +106,8 @@ def snapshot_rows(
     at: Lsn,
     captured_at: int,
 ) -> pa.RecordBatch:
-    """Rows that a snapshot's chunk read: ``values`` holds one list of texts a row, in the relation's column order."""
-    count = len(values)
+    """Rows that a snapshot's chunk read: ``images`` are in the relation's column order."""
+    count = len(images)
 
     def constant(value: object, kind: pa.DataType) -> pa.Array:
         return pa.repeat(pa.scalar(value, kind), count)
@@ -127,7 +127,7 @@ def snapshot_rows(
             "lsn": constant(int(at), pa.int64()),
             "captured_at": constant(captured_at, pa.int64()).cast(MICROS),
             "relation_version": constant(relation.version, pa.int64()),
-            "after": values,
+            "after": images,
             "snapshot": constant({"id": snapshot_id, "chunk": chunk, "visibility": visibility}, snapshot_type),
         },
     )

@@ -18,7 +18,7 @@ from walhouse.bronze.failure import in_task
 from walhouse.bronze.masking import MaskBook
 from walhouse.bronze.rows import base_rows, progress_row, relation_rows, snapshot_rows
 from walhouse.bronze.table import COLUMNS
-from walhouse.pgoutput.copy_text import texts_of_copy
+from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan, TableSelection
 from walhouse.pgoutput.frames import frames_from_copy
 from walhouse.pgoutput.row import MESSAGE_SEQ
@@ -146,10 +146,10 @@ class SnapshotPlan:
             expressions=self.expressions,
             lock_holder=self.lock_holder,
         ):
-            values = texts_of_copy(blocks, len(relation.columns))
+            images = images_of_copy(blocks, len(relation.columns))
             blocks.clear()  # a row may have a hundred MiB, and needs them once
             rows_of_chunk = snapshot_rows(
-                values,
+                images,
                 relation,
                 pass_number=self.pass_number,
                 snapshot_id=self.snapshot_id,
@@ -160,7 +160,7 @@ class SnapshotPlan:
                 captured_at=self.captured_at,
             )
             yield masks.masked(rows_of_chunk, {relation.version: relation}, for_events=self.for_events)
-            rows += len(values)
+            rows += len(images)
 
 
 def _lone_messages(rows: pa.RecordBatch, end: Lsn) -> list[int]:

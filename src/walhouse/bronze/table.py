@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from walhouse.errors import TypeConflictError
 from walhouse.lakehouse.tables import create_table, sql_type, table_exists
 from walhouse.names import quote
 
@@ -63,11 +64,13 @@ COLUMNS: Final = StructType(
         _column("before_kind", _TEXT, "K: the old tuple has identity columns only; O: it is the whole old row"),
         _column(
             "before",
-            _TEXTS,
-            "Old values as PostgreSQL's text, by the relation version's columns; then what events show",
+            _TEXT,
+            "Old values as PostgreSQL's text, packed, by the relation version's columns; then what events show",
         ),
         _column(
-            "after", _TEXTS, "New values as PostgreSQL's text, by the relation version's columns; then what events show"
+            "after",
+            _TEXT,
+            "New values as PostgreSQL's text, packed, by the relation version's columns; then what events show",
         ),
         _column("unchanged", _TEXTS, "Columns whose TOASTed value was not sent because it did not change"),
         _column(
@@ -106,10 +109,14 @@ _SKIPPING = "pass,captured_to,kind,op,schema_name,table_name,commit_lsn,seq,xid"
 
 
 def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> None:
-    """Create bronze if it is missing; add columns that it lacks, since an earlier version made it."""
+    """Create bronze if it is missing; add columns that it lacks, since an earlier version made it.
+
+    Raises TypeConflictError if it has a column in another form.
+    """
     if table_exists(spark, layout.bronze):
-        present = spark.table(str(layout.bronze)).schema.fieldNames()
-        if missing := [column for column in COLUMNS.fields if column.name not in present]:
+        present = spark.table(str(layout.bronze)).schema
+        _require_types(layout, present)
+        if missing := [column for column in COLUMNS.fields if column.name not in present.fieldNames()]:
             added = ", ".join(f"{quote(column.name)} {sql_type(column.dataType)}" for column in missing)
             spark.sql(f"ALTER TABLE {layout.bronze} ADD COLUMNS ({added})")
         return
@@ -126,6 +133,22 @@ def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> None:
             GENERATION: uuid.uuid4().hex,
         },
     )
+
+
+def _require_types(layout: LakeLayout, present: StructType) -> None:
+    for column in COLUMNS.fields:
+        found = present[column.name].dataType if column.name in present.fieldNames() else column.dataType
+        if found.simpleString() != column.dataType.simpleString():
+            raise TypeConflictError(
+                f"{layout.bronze} has {column.name} as {found.simpleString()}: an earlier version of walhouse made it,"
+                f" which kept rows in another form.",
+                safe="Nothing was read or written.",
+                todo="Go on with that version, or begin a lake anew: another path and slot.name, then `walhouse run`.",
+                table=str(layout.bronze),
+                column=column.name,
+                expected=column.dataType.simpleString(),
+                found=found.simpleString(),
+            )
 
 
 def generation(spark: SparkSession, layout: LakeLayout) -> str:

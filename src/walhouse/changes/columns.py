@@ -1,4 +1,4 @@
-"""Reading one column's text out of the positional images of bronze.
+"""Reading one column's text out of the images of bronze.
 
 Invariant: a position is never used without the relation version that it belongs to.
 """
@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
+from walhouse.changes.images import text_alone, text_at
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column
 
@@ -22,21 +24,12 @@ Image = Literal["before", "after"]
 
 def image_text(image: Image, column: str, relations: Sequence[RelationDescription]) -> Column:
     """The column's text in an image: NULL if it is null, was not sent, or the row's relation version lacks it."""
-    by_position: dict[int | None, list[int]] = {}
-    for relation in relations:
-        by_position.setdefault(relation.position(column), []).append(relation.version)
-    if len(by_position) == 1:
-        return _element(image, next(iter(by_position)))
-    value = F.lit(None).cast("string")
-    for position, versions in by_position.items():
-        if position is not None:
-            value = F.when(F.col("relation_version").isin(versions), _element(image, position)).otherwise(value)
-    return value
+    return _of_versions(image, column, relations, text_at)
 
 
 def key_text(image: Image, column: str, relations: Sequence[RelationDescription]) -> Column:
     """A key column's text, the same for values that PostgreSQL takes for equal: only the float ``-0`` is special."""
-    text = image_text(image, column, relations)
+    text = _of_versions(image, column, relations, text_alone)
     if latest_columns(relations)[column].is_float:
         return F.when(text == "-0", F.lit("0")).otherwise(text)
     return text
@@ -56,7 +49,21 @@ def latest_columns(relations: Sequence[RelationDescription]) -> dict[str, Column
     return columns
 
 
-def _element(image: Image, position: int | None) -> Column:
-    if position is None:
-        return F.lit(None).cast("string")
-    return F.get(F.col(image), F.lit(position))
+def _of_versions(
+    image: Image,
+    column: str,
+    relations: Sequence[RelationDescription],
+    text: Callable[[Column, int], Column],
+) -> Column:
+    by_position: dict[int | None, list[int]] = {}
+    for relation in relations:
+        by_position.setdefault(relation.position(column), []).append(relation.version)
+    value = F.lit(None).cast("string")
+    for position, versions in by_position.items():
+        if position is None:
+            continue
+        found = text(F.col(image), position)
+        if len(by_position) == 1:
+            return found
+        value = F.when(F.col("relation_version").isin(versions), found).otherwise(value)
+    return value

@@ -15,7 +15,7 @@ from walhouse.changes.columns import is_unchanged, latest_columns
 from walhouse.changes.facts import has_full_before
 from walhouse.errors import BagMismatchError
 from walhouse.gold.columns import COMMIT_LSN, DIGEST, RESCUED, SEQ, UNAVAILABLE, GoldColumn
-from walhouse.gold.events import after_truncate, old_image, row_image
+from walhouse.gold.events import after_truncate, new_texts, old_texts
 from walhouse.gold.merge import run_merge, truncate_clause
 from walhouse.names import TableName, quote
 from walhouse.pgoutput.row import Op
@@ -42,13 +42,15 @@ def fold_bag(changes: DataFrame, relations: Sequence[RelationDescription], found
     nothing = F.array().cast("array<string>")
     gone = F.when(
         F.col("op").isin(Op.UPDATE.value, Op.DELETE.value),
-        F.struct(F.lit(-1).alias("weight"), old_image(relations).alias("image"), nothing.alias("unavailable")),
+        F.struct(
+            F.lit(-1).alias("weight"), F.array(*old_texts(relations)).alias("image"), nothing.alias("unavailable")
+        ),
     )
     come = F.when(
         F.col("after").isNotNull(),
         F.struct(
             F.lit(1).alias("weight"),
-            row_image(relations, found).alias("image"),
+            F.array(*new_texts(relations, found)).alias("image"),
             (F.array_compact(F.array(*lost)) if lost else nothing).alias("unavailable"),
         ),
     )

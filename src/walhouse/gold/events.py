@@ -3,7 +3,7 @@
 Invariant: an event has the row as far as its own change tells it; nothing is looked up here.
 
 Columns: ``key`` ARRAY<STRING> (texts of the key's columns); ``at`` STRUCT<lsn, seq>, the order; ``op``, ``commit_lsn``,
-``seq``; ``image`` ARRAY<STRING>, the row in the order of ``latest_columns``; ``state_N`` STRUCT<value, known> for the
+``seq``; ``image``, the row in the order of ``latest_columns``, packed; ``state_N`` STRUCT<value, known> for the
 Nth toasted column: NULL where the change did not send it, ``known`` false where the row begins or ends without it; and
 only if some key changed: ``parent`` ARRAY<STRING>, the key that the row had before this event.
 """
@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 
 from walhouse.changes.columns import image_text, is_unchanged, key_text, latest_columns
 from walhouse.changes.facts import has_full_before
+from walhouse.changes.images import packed
 from walhouse.gold.survey import is_move
 from walhouse.pgoutput.row import Op
 
@@ -69,16 +70,18 @@ def row_image(relations: Sequence[RelationDescription], found: Survey) -> Column
     """The row that a change leaves, or the one that a delete takes away."""
     if len(relations) == 1 and not found.in_old_row:
         return F.coalesce(F.col("after"), F.col("before"))
-    names = list(latest_columns(relations))
-    after = F.array(*(_after_text(name, relations, found) for name in names))
-    return F.when(F.col("after").isNotNull(), after).otherwise(old_image(relations))
+    new = packed(new_texts(relations, found))
+    return F.when(F.col("after").isNotNull(), new).otherwise(packed(old_texts(relations)))
 
 
-def old_image(relations: Sequence[RelationDescription]) -> Column:
-    """The old row, in the order of ``latest_columns``."""
-    if len(relations) == 1:
-        return F.col("before")
-    return F.array(*(image_text("before", name, relations) for name in latest_columns(relations)))
+def new_texts(relations: Sequence[RelationDescription], found: Survey) -> list[Column]:
+    """The texts of the row that a change leaves, in the order of ``latest_columns``."""
+    return [_after_text(name, relations, found) for name in latest_columns(relations)]
+
+
+def old_texts(relations: Sequence[RelationDescription]) -> list[Column]:
+    """The texts of the old row, in the order of ``latest_columns``."""
+    return [image_text("before", name, relations) for name in latest_columns(relations)]
 
 
 def key_array(relations: Sequence[RelationDescription], key: GoldKey) -> Column:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.changes.columns import latest_columns
+from walhouse.changes.images import text_at
 from walhouse.gold.events import MOVED_OUT, key_events, last_event, latest_states, state_columns
 from walhouse.gold.lineage import segments_with_values
 from walhouse.pgoutput.row import Op
@@ -38,7 +39,9 @@ def fold(changes: DataFrame, relations: Sequence[RelationDescription], key: Gold
     events = key_events(changes, relations, key, found)
     if found.moves and found.toasted:
         return _finish(segments_with_values(events, found), relations, found)
-    folded = events.groupBy("key").agg(last_event().alias("last"), *latest_states(found))
+    # a number first, by which rows are sorted without looking at them; gathered before, so that they are sorted once
+    gathered = events.withColumn("hash", F.xxhash64("key")).repartition("hash")
+    folded = gathered.groupBy("hash", "key").agg(last_event().alias("last"), *latest_states(found))
     return _finish(folded.withColumn("base_key", F.col("key")), relations, found)
 
 
@@ -53,13 +56,10 @@ def _finish(folded: DataFrame, relations: Sequence[RelationDescription], found: 
         for name, s in states.items()
     ]
     image = F.col("last.image")
-    if states:
-        image = F.array(
-            *(
-                F.col(states[name])["value"] if name in states else F.get(image, F.lit(position))
-                for position, name in enumerate(latest_columns(relations))
-            )
-        )
+    texts = (
+        F.col(states[name])["value"] if name in states else text_at(image, position)
+        for position, name in enumerate(latest_columns(relations))
+    )
     return (
         folded.withColumn("deleted", F.col("last.op").isin(Op.DELETE.value, MOVED_OUT))
         .withColumns({"missing": _names(missing), "unavailable": _names(nowhere)})
@@ -68,7 +68,7 @@ def _finish(folded: DataFrame, relations: Sequence[RelationDescription], found: 
             "deleted",
             "last.commit_lsn",
             "last.seq",
-            image.alias("image"),
+            F.array(*texts).alias("image"),
             "missing",
             F.when(F.size("missing") > 0, F.col("base_key")).alias("base_key"),
             "unavailable",

@@ -13,7 +13,7 @@ import numpy as np
 
 from walhouse.errors import FrameError, UnknownTupleKindError
 from walhouse.pgoutput.frames import Frames, first_true
-from walhouse.pgoutput.images import Lists, images
+from walhouse.pgoutput.images import Images, Lists, images
 from walhouse.pgoutput.messages import DELETE, INSERT
 from walhouse.pgoutput.tuples import parse_tuples
 
@@ -33,8 +33,8 @@ class ChangeImages:
     """The images of changes. ``before_kind`` is K or O for each change, 0 without an old tuple."""
 
     before_kind: Octets
-    before: Lists
-    after: Lists
+    before: Images
+    after: Images
     unchanged: Lists
 
 

@@ -1,4 +1,4 @@
-"""The rows of a COPY ... TO STDOUT in text format, as lists of texts.
+"""The rows of a COPY ... TO STDOUT in text format, as images (``walhouse.pgoutput.image``).
 
 Invariant: a text here is the very text of the type's output function, as the WAL has it: what COPY escapes is given
 back as it was, and NULL is only what COPY says is NULL.
@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from walhouse.errors import FrameError
-from walhouse.pgoutput.row import TEXTS
-from walhouse.pgoutput.texts import gather_texts
+from walhouse.pgoutput.image import MARK, SEPARATOR, join, marked
+from walhouse.pgoutput.texts import MAX_BYTES, gather_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _TAB: Final = ord("\t")
 _NEWLINE: Final = ord("\n")
 _NULL: Final = b"\\N"
+_TO_SEPARATORS: Final = bytes.maketrans(b"\t", SEPARATOR.encode())
 
 _WINDOW: Final = 1 << 22
 """Bytes that are looked at together: what is computed of them is as large, and a row may have a hundred MiB."""
@@ -34,8 +35,8 @@ _STAND_IN: Final = "\0"
 """For a backslash while escapes are replaced: the one character that PostgreSQL's texts never have."""
 
 
-def texts_of_copy(blocks: Sequence[bytes], columns: int) -> pa.ListArray:
-    """One ``list<string>`` for each row of a COPY in text format, with this number of columns, NULL kept.
+def images_of_copy(blocks: Sequence[bytes], columns: int) -> pa.StringArray:
+    """The image of each row of a COPY in text format, with this number of columns.
 
     ``blocks`` is a run of the result's CopyData blocks, whole rows each; at most 2 GiB in all (ValueError), better a
     few tens of MiB. Raises FrameError if they are not rows of so many columns.
@@ -43,17 +44,36 @@ def texts_of_copy(blocks: Sequence[bytes], columns: int) -> pa.ListArray:
     joined = b"".join(blocks)
     buffer = np.frombuffer(joined, np.uint8)
     ends = _separators(buffer, columns)
-    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1]) if len(ends) else ends
     if columns == 0:
-        return pa.ListArray.from_arrays(
-            pa.array(np.zeros(len(ends) + 1, np.int32)), pa.nulls(0, pa.string()), type=TEXTS
-        )
-    bounds = np.stack([starts, ends], axis=1).ravel().astype(np.int32)
+        return pa.array([""] * len(ends), pa.string())
+    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1]) if len(ends) else ends
     null = _are_null(buffer, starts, ends)
-    texts = gather_texts(buffer, bounds, present=~null)
-    if joined.count(b"\\") > np.count_nonzero(null):  # else each of them is a NULL's
-        texts = _unescaped(texts)
-    return pa.ListArray.from_arrays(pa.array(np.arange(0, len(ends) + 1, columns, dtype=np.int32)), texts, type=TEXTS)
+    plain = joined.count(b"\\") == np.count_nonzero(null)  # each of them is a NULL's
+    if plain and not (starts == ends).any():
+        lengths = (ends[columns - 1 :: columns] - starts[::columns]) - len(_NULL) * _in_rows(null, columns)
+        del buffer, starts, ends
+        return _rewritten(joined, lengths, nulls=bool(null.any()))
+    texts = gather_texts(buffer, np.stack([starts, ends], axis=1).ravel().astype(np.int32), present=~null)
+    texts = texts if plain else _unescaped(texts)
+    needs_mark = pc.or_kleene(pc.equal(texts, ""), pc.starts_with(texts, MARK))
+    texts = marked(pc.fill_null(texts, ""), pc.fill_null(needs_mark, fill_value=False))
+    return join(pa.array(np.arange(0, len(ends) + 1, columns, dtype=np.int32)), texts)
+
+
+def _rewritten(joined: bytes, lengths: Int64s, *, nulls: bool) -> pa.StringArray:
+    """Rows whose values need no other form: without what stands for NULL, and with other characters between them."""
+    if len(joined) > MAX_BYTES:
+        raise ValueError("too many bytes at a time: Arrow's string offsets have 32 bits")
+    joined = joined.replace(_NULL, b"") if nulls else joined
+    data = joined.translate(_TO_SEPARATORS, b"\n")
+    offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)])
+    return pa.StringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(data))
+
+
+def _in_rows(null: Bools, columns: int) -> Int64s:
+    """How many values of each row are NULL."""
+    found: Int64s = null.reshape(-1, columns).sum(axis=1)
+    return found
 
 
 def _separators(buffer: Octets, columns: int) -> Int64s:

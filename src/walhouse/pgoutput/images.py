@@ -1,6 +1,6 @@
-"""Before and after images: the kept values of tuples as Arrow strings.
+"""Before and after images: the kept values of tuples, packed (``walhouse.pgoutput.image``).
 
-Invariant: element ``p`` of an image is the value of the relation description's column ``p``.
+Invariant: the text at place ``p`` of an image is the value of the relation description's column ``p``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from walhouse.errors import FrameError
 from walhouse.pgoutput.frames import Frames, first_true
+from walhouse.pgoutput.image import MARK, join, marked
 from walhouse.pgoutput.texts import gather_texts
 from walhouse.pgoutput.tuples import TEXT, UNCHANGED, Tuples
 
@@ -44,9 +45,32 @@ class Lists:
         return pa.ListArray.from_arrays(pa.array(offsets), self.values, type=list_type, mask=mask)
 
 
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Images of some rows: indexes among the changes, ascending, and one string for each."""
+
+    rows: Int64s
+    packed: pa.StringArray
+
+    def spread(self, places: Int64s, count: int) -> pa.StringArray:
+        """The column of ``count`` rows; ``places`` is where each change stands, rows without an image are null."""
+        if not len(self.rows):
+            return pa.nulls(count, pa.string())
+        where = places[self.rows]
+        _, offsets, data = self.packed.buffers()
+        ends = np.frombuffer(offsets, np.int32)[self.packed.offset :][: len(where) + 1]
+        lengths = np.zeros(count, np.int32)
+        lengths[where] = np.diff(ends)
+        missing = np.ones(count, np.bool_)
+        missing[where] = False
+        spread = np.concatenate([ends[:1], ends[0] + np.cumsum(lengths, dtype=np.int32)])
+        valid = pa.array(~missing).buffers()[1] if missing.any() else None
+        return pa.StringArray.from_buffers(count, pa.py_buffer(spread), data, valid)
+
+
 def images(
     frames: Frames, tuples: Tuples, *, frame_of: Int64s, rows: Int64s, relation: Int64s, relations: RelationList
-) -> tuple[Lists, Lists]:
+) -> tuple[Images, Lists]:
     """The images of tuples, and the names of the columns whose value was not sent.
 
     ``frame_of``, ``rows`` and ``relation`` give each tuple's frame, its change and its description. Raises FrameError
@@ -59,10 +83,21 @@ def images(
         problem = "A tuple has another number of columns than its Relation message."
         raise frames.failure(FrameError, problem, frame, int(frames.starts[frame]))
     offsets, picks = _picks(tuples, relation, relations)
-    values = gather_texts(frames.buffer, tuples.bounds, present=tuples.kinds == TEXT, picks=picks)
+    texts = gather_texts(frames.buffer, tuples.bounds, picks=picks)
+    needs_mark = _needs_mark(frames, tuples)
+    if needs_mark.any():
+        texts = marked(texts, pa.array(needs_mark if picks is None else needs_mark[picks]))
     kinds = tuples.kinds if picks is None else tuples.kinds[picks]
     unsent = _names(kinds == UNCHANGED, offsets, rows, relation, relations)
-    return Lists(rows, np.diff(offsets), values), unsent
+    return Images(rows, join(pa.array(offsets, pa.int32()), texts)), unsent
+
+
+def _needs_mark(frames: Frames, tuples: Tuples) -> Bools:
+    """Which values are texts that are empty or begin with the mark."""
+    starts, ends = tuples.bounds[::2], tuples.bounds[1::2]
+    first = frames.buffer.take(starts, mode="clip")
+    needs_mark: Bools = (tuples.kinds == TEXT) & ((starts == ends) | (first == ord(MARK)))
+    return needs_mark
 
 
 def _picks(tuples: Tuples, relation: Int64s, relations: RelationList) -> tuple[Int64s, Int64s | None]:

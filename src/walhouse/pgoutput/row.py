@@ -68,8 +68,8 @@ ROW: Final = pa.schema(
         pa.field("relation_version", pa.int64()),
         # the change
         pa.field("before_kind", pa.string()),
-        pa.field("before", TEXTS),
-        pa.field("after", TEXTS),
+        pa.field("before", pa.string()),
+        pa.field("after", pa.string()),
         pa.field("unchanged", TEXTS),
         # what only some rows have
         pa.field(
@@ -93,7 +93,8 @@ ROW: Final = pa.schema(
         pa.field("progress", pa.string()),
     ]
 )
-"""All columns. ``relation`` and ``progress`` hold the JSON of a RelationDescription and of a Progress."""
+"""All columns. ``before`` and ``after`` are images, see ``walhouse.pgoutput.image``; ``relation`` and ``progress`` hold
+the JSON of a RelationDescription and of a Progress."""
 
 MESSAGE_SEQ: Final = -1
 """``seq`` of a non-transactional message, which belongs to no commit."""

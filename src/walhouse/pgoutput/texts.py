@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 2**31 - 1
 
 
-def gather_texts(buffer: Octets, bounds: Int32s, *, present: Bools, picks: Int64s | None = None) -> pa.StringArray:
+def gather_texts(
+    buffer: Octets, bounds: Int32s, *, present: Bools | None = None, picks: Int64s | None = None
+) -> pa.StringArray:
     """The strings ``buffer[bounds[2 * i] : bounds[2 * i + 1]]``, null where not present.
 
     With ``picks`` only those, in that order. ``bounds`` must ascend. The bytes are taken to be UTF-8, as
@@ -30,5 +32,6 @@ def gather_texts(buffer: Octets, bounds: Int32s, *, present: Bools, picks: Int64
     offsets = bounds if len(bounds) else np.zeros(1, np.int32)
     whole = pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(buffer))
     wanted = np.arange(0, len(bounds), 2, dtype=np.int32) if picks is None else 2 * picks
-    shown = present if picks is None else present[picks]
-    return pc.take(whole, pa.array(wanted, mask=None if shown.all() else ~shown), boundscheck=False)
+    shown = present if picks is None or present is None else present[picks]
+    missing = None if shown is None or shown.all() else ~shown
+    return pc.take(whole, pa.array(wanted, mask=missing), boundscheck=False)

@@ -20,6 +20,7 @@ from walhouse.errors import (
 )
 from walhouse.postgres.catalog import describe_tables
 from walhouse.postgres.connection import connect, one_row
+from walhouse.postgres.encoding import NO_ENCODING, NO_ENCODING_TODO, encoding_of
 from walhouse.postgres.failover_health import failover_problems
 from walhouse.postgres.finding import Finding, Severity, error, ok, warning
 from walhouse.postgres.identity_health import planned_identities, with_planned
@@ -113,15 +114,8 @@ def _server(connection: Connection) -> Iterator[Finding]:
 
 
 def _encoding(connection: Connection) -> Iterator[Finding]:
-    (encoding,) = one_row(connection, "SELECT current_setting('server_encoding')")
-    if encoding == "SQL_ASCII":
-        yield error(
-            "encoding",
-            "The database says SQL_ASCII: its text is bytes of any encoding, which the server sends unconverted.",
-            "Move the data into a database with a real encoding; what is not UTF-8 could not be told from what is.",
-        )
-    else:
-        yield ok("encoding", encoding)
+    encoding = encoding_of(connection)
+    yield error("encoding", NO_ENCODING, NO_ENCODING_TODO) if encoding is None else ok("encoding", encoding)
 
 
 def _replication_right(settings: ConnectionSettings) -> Iterator[Finding]:

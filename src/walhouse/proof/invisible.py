@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 
 from walhouse.changes.columns import image_text
 from walhouse.changes.facts import facts_of
+from walhouse.changes.images import packed, text_at
 from walhouse.gold.bag import fold_bag
 from walhouse.gold.fold import fold
 from walhouse.gold.survey import survey
@@ -95,7 +96,7 @@ def _as_proof_texts(changes: DataFrame, relations: Sequence[RelationDescription]
     images = {
         side: F.when(
             F.col(side).isNotNull(),
-            F.array(*(change_text(image_text(side, column.name, relations), column) for column in relation.columns)),
+            packed(change_text(image_text(side, column.name, relations), column) for column in relation.columns),
         )
         for side in sides
     }
@@ -111,24 +112,25 @@ def _touched_keys(changes: DataFrame, relation: RelationDescription, key: GoldKe
     """Every key that a change names, old or new."""
     images = F.array_compact(F.array(F.col("before"), F.col("after")))
     return (
-        changes.select(F.explode(images).alias("values"))
-        .select(key_texts(F.col("values"), relation, key).alias("key"))
+        changes.select(F.explode(images).alias("image"))
+        .select(F.array(*(text_at(F.col("image"), relation.column_names.index(name)) for name in key)).alias("key"))
         .distinct()
     )
 
 
 def _as_base(rows: DataFrame, relation: RelationDescription) -> DataFrame:
     """The source's rows as what the changes are folded onto: older than all of them."""
-    nothing = F.lit(None).cast("array<string>")
+    nothing = F.lit(None).cast("string")
+    texts = (F.get(F.col("values"), F.lit(place)) for place in range(len(relation.columns)))
     return rows.select(
         F.lit(Op.READ.value).alias("op"),
         F.lit(0).cast("bigint").alias("commit_lsn"),
         F.lit(0).cast("bigint").alias("seq"),
-        F.lit(None).cast("string").alias("before_kind"),
-        nothing.alias("unchanged"),
+        nothing.alias("before_kind"),
+        F.lit(None).cast("array<string>").alias("unchanged"),
         F.lit(None).cast(_SNAPSHOT).alias("snapshot"),
         F.lit(True).alias("superseded"),  # noqa: FBT003  (F.lit's value)
         F.lit(relation.version).alias("relation_version"),
         nothing.alias("before"),
-        F.col("values").alias("after"),
+        packed(texts).alias("after"),
     )

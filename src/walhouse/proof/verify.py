@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
 from walhouse.bronze.failure import on_driver
@@ -20,6 +21,7 @@ from walhouse.bronze.snapshots.pieces import tasks
 from walhouse.bronze.source import SnapshotPlan, load
 from walhouse.changes.epoch import EpochRange
 from walhouse.changes.epochs import Layer
+from walhouse.changes.images import text_at
 from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.errors import TableNotReadError
 from walhouse.lakehouse.tables import create_table, table_exists
@@ -178,7 +180,8 @@ class Verification:
             for_events=False,
             expressions=tuple(source_expressions(relation)),
         )
-        source = load(self._spark, plan).selectExpr("after AS values")
+        texts = (text_at(F.col("after"), place) for place in range(len(relation.columns)))
+        source = load(self._spark, plan).select(F.array(*texts).alias("values"))
         with on_driver():
             comparison = compare(
                 source,

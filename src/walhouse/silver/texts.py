@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.changes.columns import image_text
+from walhouse.changes.images import text_at
 from walhouse.names import string_literal
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _hidden_text(image: Image, column: str, relations: Sequence[RelationDescript
     for relation in relations:
         names = masks.masked_columns(relation)
         if column in names:
-            hidden = F.get(F.col(image), F.lit(len(relation.columns) + names.index(column)))
+            hidden = text_at(F.col(image), len(relation.columns) + names.index(column))
             value = F.when(F.expr(of_versions([relation])) & hidden.isNotNull(), hidden).otherwise(value)
     return value
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from tests.bronze.snapshots.conftest import T
 from tests.fixtures_house import logged_in_as
 from walhouse.bronze.requests.notifications import Event, notifications_of
+from walhouse.changes.images import text_at
 from walhouse.errors import SourceUnreachableError, TableNotReadError
 from walhouse.lakehouse.tables import table_exists
 from walhouse.names import TableName
@@ -71,7 +72,7 @@ def test_a_part_of_a_table_is_read_by_a_condition_and_the_last_chunk_ends_where_
     house.snapshot([T], where="id % 10 = 0 -- every tenth")
     house.capture()
     read = spark.table(str(lake.bronze)).where("kind = 'snapshot'")
-    assert sorted(int(row[0]) for row in read.selectExpr("after[0]").collect()) == list(range(10, 501, 10))
+    assert sorted(int(row[0]) for row in read.select(text_at(F.col("after"), 0)).collect()) == list(range(10, 501, 10))
 
 
 def test_a_table_is_read_by_another_key_if_that_is_asked_for(
@@ -84,7 +85,7 @@ def test_a_table_is_read_by_another_key_if_that_is_asked_for(
     (proof,) = house.verify()
     assert (proof.equal, proof.source_rows) == (True, 500)
     first = spark.table(str(lake.bronze)).where("kind = 'snapshot'").orderBy("snapshot.chunk").limit(100)
-    assert sorted(int(row[0]) for row in first.selectExpr("after[0]").collect()) == list(range(401, 501))
+    assert sorted(int(row[0]) for row in first.select(text_at(F.col("after"), 0)).collect()) == list(range(401, 501))
 
 
 def test_rows_that_have_no_value_in_the_key_that_was_asked_for_are_a_chunk_of_their_own(
@@ -96,7 +97,9 @@ def test_rows_that_have_no_value_in_the_key_that_was_asked_for_are_a_chunk_of_th
     (proof,) = house.verify()
     assert (proof.equal, proof.source_rows) == (True, 500)
     chunks = spark.table(str(lake.bronze)).where("kind = 'snapshot'").groupBy("snapshot.chunk")
-    found = chunks.agg(F.count("*").alias("rows"), F.count(F.expr("after[2]")).alias("with_serial")).orderBy("chunk")
+    found = chunks.agg(F.count("*").alias("rows"), F.count(text_at(F.col("after"), 2)).alias("with_serial")).orderBy(
+        "chunk"
+    )
     *ranges, rest = [(row["rows"], row["with_serial"]) for row in found.collect()]
     assert rest == (30, 0)
     assert sum(rows for rows, _ in ranges) == sum(serials for _, serials in ranges) == 470
@@ -190,7 +193,11 @@ def test_a_row_read_while_a_later_commit_is_written_but_not_visible_does_not_ove
         house.snapshot([T])
         house.run()
         assert table.execute("SELECT v FROM t WHERE id = 1") == [("old",)], "nobody sees it yet"
-        read = spark.table(str(lake.bronze)).where("kind = 'snapshot'").selectExpr("after[0]", "after[1]")
+        read = (
+            spark.table(str(lake.bronze))
+            .where("kind = 'snapshot'")
+            .select(*(text_at(F.col("after"), place) for place in (0, 1)))
+        )
         assert sorted(map(tuple, read.collect())) == [("1", "old"), ("2", "old")]
     writer.join()
     events = spark.table(str(lake.silver(T))).orderBy("commit_lsn", "seq").selectExpr("key.id", "op")

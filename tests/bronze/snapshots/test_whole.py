@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from walhouse.bronze.append import append
 from walhouse.bronze.requests.notifications import notifications_of
+from walhouse.changes.images import text_at
 from walhouse.errors import ConditionError, TableNotReadError
 from walhouse.names import TableName
 
@@ -68,7 +69,7 @@ def killed_after(passes: int, monkeypatch: pytest.MonkeyPatch, meanwhile: Callab
 def read(spark: SparkSession, lake: LakeLayout, table: TableName = T) -> list[int]:
     """How often each row of a table was read, by its first column."""
     rows = spark.table(str(lake.bronze)).where(f"kind = 'snapshot' AND table_name = '{table.table}'")
-    return [row["count"] for row in rows.groupBy(F.expr("after[0]")).count().collect()]
+    return [row["count"] for row in rows.groupBy(text_at(F.col("after"), 0)).count().collect()]
 
 
 def told(spark: SparkSession, lake: LakeLayout) -> list[tuple[str, ...]]:

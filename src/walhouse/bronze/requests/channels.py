@@ -17,6 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from walhouse.bronze.requests.notifications import storable
 from walhouse.bronze.requests.signals import Signal
+from walhouse.changes.images import text_at
 from walhouse.lakehouse.answers import few_rows
 from walhouse.lakehouse.tables import create_table, current_version, table_exists
 from walhouse.pgoutput.row import Kind, Op
@@ -120,7 +121,7 @@ class SignalChannels:
             & (F.col("schema_name") == table.schema)
             & (F.col("table_name") == table.table)
         )
-        fields = [F.get("after", F.lit(place)).alias(name) for place, name in enumerate(COLUMNS.names)]
+        fields = [text_at(F.col("after"), place).alias(name) for place, name in enumerate(COLUMNS.names)]
         ordered = rows.orderBy("commit_lsn", "seq").select(*fields)
         return [_of_row(row) for row in few_rows(ordered)]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from walhouse.bronze.masking import MaskBook
 from walhouse.bronze.rows import progress_row, relation_rows, snapshot_rows
 from walhouse.lsn import Lsn
-from walhouse.pgoutput.copy_text import texts_of_copy
+from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.postgres.connection import connect
 from walhouse.postgres.key_chunks import read_chunk
 from walhouse.postgres.wal import wait_flushed
@@ -68,10 +68,10 @@ class KeyChunksPlan:
         for chunk in chunks:
             relation, rows = chunk.table.relation, 0
             for snapshot, blocks in read_chunk(connection, chunk, on_standby=self.on_standby):
-                values = texts_of_copy(blocks, len(relation.columns))
+                images = images_of_copy(blocks, len(relation.columns))
                 blocks.clear()  # a row may have a hundred MiB, and needs them once
                 rows_of_chunk = snapshot_rows(
-                    values,
+                    images,
                     relation,
                     pass_number=self.progress.pass_number,
                     snapshot_id=self.snapshot_id,
@@ -82,7 +82,7 @@ class KeyChunksPlan:
                     captured_at=self.captured_at,
                 )
                 yield masks.masked(rows_of_chunk, {relation.version: relation})
-                rows += len(values)
+                rows += len(images)
                 last = max(last, snapshot.lsn)
         # what the snapshots saw is safe only now; an error here, and none of it counts
         wait_flushed(connection, last, self.flush_timeout_seconds)
