@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from walhouse.bronze.capture import Capture
 from walhouse.bronze.progress import read_whole_position
+from walhouse.bronze.readable import ensure_readable
 from walhouse.bronze.requests.channels import ensure_signals, give_signal
 from walhouse.bronze.requests.notifications import has_ended, notifications_of, require_read
 from walhouse.bronze.requests.signals import Signal, snapshot_data
@@ -338,11 +339,13 @@ class Walhouse:
         return gold_cut(self.spark, self.layout, at)
 
     def sql(self, query: str, *, cut: Cut | None = None) -> DataFrame:
-        """Ask the lake. Tables: ``bronze.wal``, ``silver.<schema>_<table>``, ``gold.<schema>_<table>``, ``ops.*``.
+        """Ask the lake. Tables: ``bronze.wal_readable`` (``bronze.wal`` with its images as maps from column to text),
+        ``silver.<schema>_<table>``, ``gold.<schema>_<table>``, ``ops.*``.
 
         ``cut``: ask gold at this position instead; its tables stand in braces, as ``{<schema>_<table>}``. Raises
         NothingAppliedError if one of them was not there.
         """
+        ensure_readable(self.spark, self.layout)
         return self.spark.sql(query) if cut is None else sql_at(self.spark, self.layout, query, cut)
 
     def drop(self) -> None:

@@ -169,7 +169,7 @@ def events(
 
 def sql(
     context: typer.Context,
-    query: Annotated[str, typer.Argument(help="Spark SQL over bronze.wal, silver.…, gold.…, ops.…")],
+    query: Annotated[str, typer.Argument(help="Spark SQL over bronze.wal_readable, silver.…, gold.…, ops.…")],
     *,
     conf: options.Conf = None,
     log_format: options.LogFormatOption = None,

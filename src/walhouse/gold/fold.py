@@ -39,9 +39,7 @@ def fold(changes: DataFrame, relations: Sequence[RelationDescription], key: Gold
     events = key_events(changes, relations, key, found)
     if found.moves and found.toasted:
         return _finish(segments_with_values(events, found), relations, found)
-    # a number first, by which rows are sorted without looking at them; gathered before, so that they are sorted once
-    gathered = events.withColumn("hash", F.xxhash64("key")).repartition("hash")
-    folded = gathered.groupBy("hash", "key").agg(last_event().alias("last"), *latest_states(found))
+    folded = events.groupBy("key").agg(last_event().alias("last"), *latest_states(found))
     return _finish(folded.withColumn("base_key", F.col("key")), relations, found)
 
 

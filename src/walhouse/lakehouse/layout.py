@@ -40,6 +40,11 @@ class LakeLayout:
         """The one bronze table."""
         return LakeTable(self.catalog, self.bronze_schema, "wal")
 
+    @property
+    def bronze_readable(self) -> LakeTable:
+        """Bronze as people read it: a view."""
+        return LakeTable(self.catalog, self.bronze_schema, "wal_readable")
+
     def silver(self, table: TableName) -> LakeTable:
         """The silver table of a source table."""
         return LakeTable(self.catalog, self.silver_schema, self.lake_name(table))
