@@ -26,7 +26,7 @@ from walhouse.bronze.readable import ensure_readable
 from walhouse.bronze.requests.channels import ensure_signals, give_signal
 from walhouse.bronze.requests.notifications import has_ended, notifications_of, require_read
 from walhouse.bronze.requests.signals import Signal, snapshot_data
-from walhouse.bronze.table import ensure_bronze, new_generation
+from walhouse.bronze.table import ensure_bronze, new_generation, require_form
 from walhouse.changes.epochs import Layer
 from walhouse.changes.relations import RelationCatalog
 from walhouse.config.configuration import Configuration, load
@@ -387,4 +387,7 @@ class Walhouse:
         return self._layers.run(layers, *position, applied_report(position[1], reporter))
 
     def _position(self) -> tuple[int, Lsn] | None:
-        return read_whole_position(self.spark, self.layout) if table_exists(self.spark, self.layout.bronze) else None
+        if not table_exists(self.spark, self.layout.bronze):
+            return None
+        require_form(self.spark, self.layout)
+        return read_whole_position(self.spark, self.layout)

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from walhouse.errors import TypeConflictError
+from walhouse.errors import LakeVersionError
 from walhouse.lakehouse.tables import create_table, sql_type, table_exists
 from walhouse.names import quote
 
@@ -111,12 +111,11 @@ _SKIPPING = "pass,captured_to,kind,op,schema_name,table_name,commit_lsn,seq,xid"
 def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> None:
     """Create bronze if it is missing; add columns that it lacks, since an earlier version made it.
 
-    Raises TypeConflictError if it has a column in another form.
+    Raises LakeVersionError if it has a column in another form.
     """
     if table_exists(spark, layout.bronze):
-        present = spark.table(str(layout.bronze)).schema
-        _require_types(layout, present)
-        if missing := [column for column in COLUMNS.fields if column.name not in present.fieldNames()]:
+        present = require_form(spark, layout).fieldNames()
+        if missing := [column for column in COLUMNS.fields if column.name not in present]:
             added = ", ".join(f"{quote(column.name)} {sql_type(column.dataType)}" for column in missing)
             spark.sql(f"ALTER TABLE {layout.bronze} ADD COLUMNS ({added})")
         return
@@ -135,20 +134,18 @@ def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> None:
     )
 
 
-def _require_types(layout: LakeLayout, present: StructType) -> None:
-    for column in COLUMNS.fields:
-        found = present[column.name].dataType if column.name in present.fieldNames() else column.dataType
-        if found.simpleString() != column.dataType.simpleString():
-            raise TypeConflictError(
-                f"{layout.bronze} has {column.name} as {found.simpleString()}: an earlier version of walhouse made it,"
-                f" which kept rows in another form.",
-                safe="Nothing was read or written.",
-                todo="Go on with that version, or begin a lake anew: another path and slot.name, then `walhouse run`.",
-                table=str(layout.bronze),
-                column=column.name,
-                expected=column.dataType.simpleString(),
-                found=found.simpleString(),
+def require_form(spark: SparkSession, layout: LakeLayout) -> StructType:
+    """Bronze's columns as they are. Raises LakeVersionError if one has another type than this version's."""
+    present = spark.table(str(layout.bronze)).schema
+    for column in present.fields:
+        expected = COLUMNS[column.name].dataType if column.name in COLUMNS.fieldNames() else column.dataType
+        if column.dataType.simpleString() != expected.simpleString():
+            raise LakeVersionError(
+                f"The lake was begun by another version of walhouse: {column.name} in {layout.bronze} is"
+                f" {column.dataType.simpleString()}, where this version has {expected.simpleString()}.",
+                found=[column.name],
             )
+    return present
 
 
 def generation(spark: SparkSession, layout: LakeLayout) -> str:
