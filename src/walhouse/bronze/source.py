@@ -147,7 +147,6 @@ class SnapshotPlan:
             lock_holder=self.lock_holder,
         ):
             images = images_of_copy(blocks, len(relation.columns))
-            blocks.clear()  # a row may have a hundred MiB, and needs them once
             rows_of_chunk = snapshot_rows(
                 images,
                 relation,

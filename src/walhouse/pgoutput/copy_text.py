@@ -18,8 +18,6 @@ from walhouse.pgoutput.image import MARK, SEPARATOR, join, marked
 from walhouse.pgoutput.texts import MAX_BYTES, gather_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from walhouse.pgoutput.wire import Bools, Int64s, Octets
 
 _TAB: Final = ord("\t")
@@ -35,13 +33,15 @@ _STAND_IN: Final = "\0"
 """For a backslash while escapes are replaced: the one character that PostgreSQL's texts never have."""
 
 
-def images_of_copy(blocks: Sequence[bytes], columns: int) -> pa.StringArray:
+def images_of_copy(blocks: list[bytes], columns: int) -> pa.StringArray:
     """The image of each row of a COPY in text format, with this number of columns.
 
     ``blocks`` is a run of the result's CopyData blocks, whole rows each; at most 2 GiB in all (ValueError), better a
-    few tens of MiB. Raises FrameError if they are not rows of so many columns.
+    few tens of MiB. They are taken out of the list: a row may have a hundred MiB, and is not to be kept twice. Raises
+    FrameError if they are not rows of so many columns.
     """
     joined = b"".join(blocks)
+    blocks.clear()
     buffer = np.frombuffer(joined, np.uint8)
     ends = _separators(buffer, columns)
     if columns == 0:
@@ -51,20 +51,21 @@ def images_of_copy(blocks: Sequence[bytes], columns: int) -> pa.StringArray:
     plain = joined.count(b"\\") == np.count_nonzero(null)  # each of them is a NULL's
     if plain and not (starts == ends).any():
         lengths = (ends[columns - 1 :: columns] - starts[::columns]) - len(_NULL) * _in_rows(null, columns)
-        del buffer, starts, ends
-        return _rewritten(joined, lengths, nulls=bool(null.any()))
+        del buffer
+        joined = joined.replace(_NULL, b"") if null.any() else joined
+        return _rewritten(joined, lengths)
     texts = gather_texts(buffer, np.stack([starts, ends], axis=1).ravel().astype(np.int32), present=~null)
+    del buffer, joined
     texts = texts if plain else _unescaped(texts)
     needs_mark = pc.or_kleene(pc.equal(texts, ""), pc.starts_with(texts, MARK))
     texts = marked(pc.fill_null(texts, ""), pc.fill_null(needs_mark, fill_value=False))
     return join(pa.array(np.arange(0, len(ends) + 1, columns, dtype=np.int32)), texts)
 
 
-def _rewritten(joined: bytes, lengths: Int64s, *, nulls: bool) -> pa.StringArray:
-    """Rows whose values need no other form: without what stands for NULL, and with other characters between them."""
+def _rewritten(joined: bytes, lengths: Int64s) -> pa.StringArray:
+    """Rows whose values need no other form, but for the characters between them. Nothing stands for NULL."""
     if len(joined) > MAX_BYTES:
         raise ValueError("too many bytes at a time: Arrow's string offsets have 32 bits")
-    joined = joined.replace(_NULL, b"") if nulls else joined
     data = joined.translate(_TO_SEPARATORS, b"\n")
     offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)])
     return pa.StringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(data))

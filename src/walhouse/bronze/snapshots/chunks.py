@@ -69,7 +69,6 @@ class KeyChunksPlan:
             relation, rows = chunk.table.relation, 0
             for snapshot, blocks in read_chunk(connection, chunk, on_standby=self.on_standby):
                 images = images_of_copy(blocks, len(relation.columns))
-                blocks.clear()  # a row may have a hundred MiB, and needs them once
                 rows_of_chunk = snapshot_rows(
                     images,
                     relation,
