@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from walhouse.bronze.readable import ensure_readable
 from walhouse.errors import LakeVersionError
 from walhouse.lakehouse.tables import create_table, sql_type, table_exists
 from walhouse.names import quote
@@ -109,7 +110,7 @@ _SKIPPING = "pass,captured_to,kind,op,schema_name,table_name,commit_lsn,seq,xid"
 
 
 def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> None:
-    """Create bronze if it is missing; add columns that it lacks, since an earlier version made it.
+    """Create bronze, and its view for people, if it is missing; add columns that it lacks, since an earlier version made it.
 
     Raises LakeVersionError if it has a column in another form.
     """
@@ -132,6 +133,7 @@ def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> None:
             GENERATION: uuid.uuid4().hex,
         },
     )
+    ensure_readable(spark, layout)
 
 
 def require_form(spark: SparkSession, layout: LakeLayout) -> StructType:
