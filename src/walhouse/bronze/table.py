@@ -110,7 +110,7 @@ _SKIPPING = "pass,captured_to,kind,op,schema_name,table_name,commit_lsn,seq,xid"
 
 
 def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> None:
-    """Create bronze, and its view for people, if it is missing; add columns that it lacks, since an earlier version made it.
+    """Create bronze and its view for people if bronze is missing; add columns that it lacks, as an older one may.
 
     Raises LakeVersionError if it has a column in another form.
     """
