@@ -20,6 +20,7 @@ from walhouse.postgres.wal import (
     flushed_lsn,
     insert_lsn,
     oldest_running,
+    readable_lsn,
     wait_flushed,
 )
 
@@ -84,6 +85,41 @@ def test_wal_of_an_open_transaction_is_flushed_without_anything_to_be_decoded(da
         writer.execute("ROLLBACK")
         end = wait_flushed(connection, insert_lsn(connection))
     assert read_stream(peek_blocks(database.settings, "walhouse_nudge", "p", end)).kinds in {"", "BC"}
+
+
+def test_a_record_that_is_flushed_in_part_is_not_waited_for_when_the_wal_is_read(database: Database) -> None:
+    """The WAL writer flushes whole pages of an open transaction, and its last record ends beyond them."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)", "CREATE PUBLICATION p FOR ALL TABLES")
+    with closing(connect(database.settings)) as connection, database.connect(autocommit=False) as writer:
+        create_slot(connection, "walhouse_part")
+        for attempt in range(100):
+            writer.execute("INSERT INTO t VALUES (%s, repeat('x', 7000))", (attempt,))
+            time.sleep(0.25)  # the WAL writer's pause, and a little
+            if (cut := flushed_lsn(connection)) % PAGE_SIZE == 0 and cut < insert_lsn(connection).page_aligned():
+                break
+        assert cut % PAGE_SIZE == 0
+        start = time.monotonic()
+        end = readable_lsn(connection)
+        assert end > cut
+        list(peek_blocks(database.settings, "walhouse_part", "p", end))
+        assert time.monotonic() - start < 3
+        writer.rollback()
+
+
+def test_who_may_not_write_reads_up_to_the_flushed_position_as_it_is(database: Database) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    with (
+        closing(connect(database.settings, read_only=True)) as connection,
+        database.connect(autocommit=False) as writer,
+    ):
+        ((before,),) = database.execute("SELECT pg_current_xact_id()::text::int8")
+        writer.execute("INSERT INTO t SELECT g, repeat('x', 900) FROM generate_series(1, 50) AS g")
+        start = time.monotonic()
+        assert readable_lsn(connection) <= insert_lsn(connection)
+        assert time.monotonic() - start < 2
+        writer.rollback()
+        ((after,),) = database.execute("SELECT pg_current_xact_id()::text::int8")
+    assert after == before + 2, "the writer's transaction alone came between"
 
 
 @pytest.mark.parametrize("read_only", [False, True])

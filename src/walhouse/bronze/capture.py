@@ -30,7 +30,7 @@ from walhouse.postgres.publication import captured_tables, publishes_roots
 from walhouse.postgres.replica_identity import set_identities
 from walhouse.postgres.slot import advance, drop_slot
 from walhouse.postgres.standby import is_standby, require_unpromoted
-from walhouse.postgres.wal import flushed_lsn, insert_lsn, wait_flushed
+from walhouse.postgres.wal import insert_lsn, readable_lsn, wait_flushed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,7 +172,7 @@ class Capture:
             return self.progress.captured_to
         if self._heartbeat is not None:
             self._heartbeat.beat_if_due(self._conn)
-        return flushed_lsn(self._conn)
+        return readable_lsn(self._conn)
 
     def is_idle(self, target: Lsn) -> bool:
         """True if there is nothing to capture before ``target``, without writing anything."""

@@ -1,7 +1,8 @@
 """Where the server's WAL stands.
 
 Invariant: a target for reading is a position that is flushed, never inside a page header: an unflushed commit can be
-visible and still be lost in a crash, and a target after a page header would never be reached.
+visible and still be lost in a crash, and a target after a page header would never be reached. Nor is it inside a record
+whose end is not flushed, where that can be avoided: the server would wait for the rest while it decodes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from walhouse.errors import WalNotFlushedError
-from walhouse.lsn import Lsn
+from walhouse.lsn import PAGE_SIZE, Lsn
 from walhouse.postgres.connection import one_row
 
 if TYPE_CHECKING:
@@ -28,6 +29,24 @@ def flushed_lsn(connection: Connection) -> Lsn:
         "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END::text",
     )
     return Lsn.parse(row[0]).page_aligned()
+
+
+def readable_lsn(connection: Connection) -> Lsn:
+    """The flushed position, where no record reaches over it: the server decodes up to here without waiting.
+
+    The WAL writer flushes whole pages. What nobody commits (rows of an open transaction, pages that a reader tidied up)
+    then ends amid a record, and who decodes waits for its rest until somebody flushes: up to 15 s on a quiet server.
+    The commit of an empty transaction ends that, where writing is allowed; else the position is given as it is.
+    """
+    start = time.monotonic()
+    nudged = False
+    while (flushed := flushed_lsn(connection)) % PAGE_SIZE == 0 and flushed < insert_lsn(connection).page_aligned():
+        if (waited := time.monotonic() - start) > _NUDGE_SECONDS and not nudged:
+            nudged = _commit_an_empty_transaction(connection)
+        if waited > (2 * _NUDGE_SECONDS if nudged else _NUDGE_SECONDS):
+            return flushed
+        time.sleep(_POLL_SECONDS)
+    return flushed
 
 
 def insert_lsn(connection: Connection) -> Lsn:
@@ -89,8 +108,13 @@ def wait_flushed(connection: Connection, lsn: Lsn, timeout_seconds: float = 10.0
     return flushed
 
 
-def _commit_an_empty_transaction(connection: Connection) -> None:
-    """Write a commit record. It has no changes, so no subscriber sees it, unlike a logical message."""
+def _commit_an_empty_transaction(connection: Connection) -> bool:
+    """Write a commit record; false where that is not allowed.
+
+    It has no changes, so no subscriber sees it, unlike a logical message.
+    """
     may_write = "SELECT NOT (pg_is_in_recovery() OR current_setting('transaction_read_only')::bool)"
-    if one_row(connection, may_write)[0]:
-        one_row(connection, "SELECT pg_current_xact_id()::text")
+    if not one_row(connection, may_write)[0]:
+        return False
+    one_row(connection, "SELECT pg_current_xact_id()::text")
+    return True
