@@ -133,7 +133,6 @@ class Walhouse:
 
     @cached_property
     def _relations(self) -> RelationCatalog:
-        ensure_bronze(self.spark, self.layout)
         return RelationCatalog(self.spark, self.layout)
 
     def _capture(self) -> Capture:
@@ -141,6 +140,7 @@ class Walhouse:
 
     @cached_property
     def _layers(self) -> Layers:
+        ensure_bronze(self.spark, self.layout)
         return layers_of(self.configuration, self.spark, self.layout, self._relations)
 
     @contextmanager

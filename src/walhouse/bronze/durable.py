@@ -37,8 +37,7 @@ class DurableProgress:
         self._layout = layout
         self._relations = relations
         self._snapshots = snapshots
-        ensure_bronze(spark, layout)
-        self._last = read_progress(spark, layout)
+        self._last = read_progress(spark, layout) if ensure_bronze(spark, layout) else None
         self._is_heir = False
         """Whether what another process was about to write is taken care of."""
         self._closing = Lsn(0)

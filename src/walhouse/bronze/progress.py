@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 from walhouse.bronze.requests.notifications import Notification
 from walhouse.bronze.snapshots.queue import NOTHING_QUEUED, SnapshotQueue
 from walhouse.errors import LakeVersionError
+from walhouse.lakehouse.answers import few_rows
 from walhouse.lsn import Lsn
 from walhouse.pgoutput.row import Kind
 from walhouse.pgoutput.transactions import NOTHING_YET, LastCommit
@@ -221,8 +222,8 @@ def read_progress(spark: SparkSession, layout: LakeLayout) -> Progress | None:
 
 def read_pass(spark: SparkSession, layout: LakeLayout, pass_number: int) -> Progress | None:
     """The progress row of one pass, or None if bronze does not have the pass."""
-    rows = spark.table(str(layout.bronze)).where(
-        (F.col("pass") == pass_number) & (F.col("kind") == Kind.PROGRESS.value)
-    )
-    row = rows.select("progress").first()
-    return None if row is None else Progress.from_json(row[0])
+    of_pass = (F.col("pass") == pass_number) & (F.col("kind") == Kind.PROGRESS.value)
+    # Delta knows which files have no captured_to at all: of a pass of many files one is left
+    rows = spark.table(str(layout.bronze)).where(of_pass & F.col("captured_to").isNotNull())
+    found = few_rows(rows.select("progress"))
+    return Progress.from_json(found[0]["progress"]) if found else None

@@ -109,6 +109,7 @@ class Requested:
             reading = done.progress.queue.whole[0] if done.progress.is_reading else None
             how_far = "" if reading is None else str(of_reading(reading, time.time()))
             self._durable.came(done.progress)
+            self._teller.knows(done.counted)
             self._took(done.at, done.rows, report, f"{done.table} {how_far}".strip())
 
         request = opening.reading.request

@@ -109,17 +109,17 @@ COLUMNS: Final = StructType(
 _SKIPPING = "pass,captured_to,kind,op,schema_name,table_name,commit_lsn,seq,xid"
 
 
-def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> None:
+def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> bool:
     """Create bronze and its view for people if bronze is missing; add columns that it lacks, as an older one may.
 
-    Raises LakeVersionError if it has a column in another form.
+    True if it was there. Raises LakeVersionError if it has a column in another form.
     """
     if table_exists(spark, layout.bronze):
         present = require_form(spark, layout).fieldNames()
         if missing := [column for column in COLUMNS.fields if column.name not in present]:
             added = ", ".join(f"{quote(column.name)} {sql_type(column.dataType)}" for column in missing)
             spark.sql(f"ALTER TABLE {layout.bronze} ADD COLUMNS ({added})")
-        return
+        return True
     create_table(
         spark,
         layout,
@@ -134,6 +134,7 @@ def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> None:
         },
     )
     ensure_readable(spark, layout)
+    return False
 
 
 def require_form(spark: SparkSession, layout: LakeLayout) -> StructType:

@@ -36,16 +36,18 @@ def readable_lsn(connection: Connection) -> Lsn:
 
     The WAL writer flushes whole pages. What nobody commits (rows of an open transaction, pages that a reader tidied up)
     then ends amid a record, and who decodes waits for its rest until somebody flushes: up to 15 s on a quiet server.
-    The commit of an empty transaction ends that, where writing is allowed; else the position is given as it is.
+    The commit of an empty transaction ends that at once, where writing is allowed; else the position is given as it is.
     """
     start = time.monotonic()
-    nudged = False
+    asked = False
     while (flushed := flushed_lsn(connection)) % PAGE_SIZE == 0 and flushed < insert_lsn(connection).page_aligned():
-        if (waited := time.monotonic() - start) > _NUDGE_SECONDS and not nudged:
-            nudged = _commit_an_empty_transaction(connection)
-        if waited > (2 * _NUDGE_SECONDS if nudged else _NUDGE_SECONDS):
+        if not asked:
+            _commit_an_empty_transaction(connection)
+            asked = True
+        elif time.monotonic() - start > _NUDGE_SECONDS:
             return flushed
-        time.sleep(_POLL_SECONDS)
+        else:
+            time.sleep(_POLL_SECONDS)
     return flushed
 
 
@@ -108,13 +110,8 @@ def wait_flushed(connection: Connection, lsn: Lsn, timeout_seconds: float = 10.0
     return flushed
 
 
-def _commit_an_empty_transaction(connection: Connection) -> bool:
-    """Write a commit record; false where that is not allowed.
-
-    It has no changes, so no subscriber sees it, unlike a logical message.
-    """
+def _commit_an_empty_transaction(connection: Connection) -> None:
+    """Write a commit record. It has no changes, so no subscriber sees it, unlike a logical message."""
     may_write = "SELECT NOT (pg_is_in_recovery() OR current_setting('transaction_read_only')::bool)"
-    if not one_row(connection, may_write)[0]:
-        return False
-    one_row(connection, "SELECT pg_current_xact_id()::text")
-    return True
+    if one_row(connection, may_write)[0]:
+        one_row(connection, "SELECT pg_current_xact_id()::text")

@@ -26,7 +26,7 @@ from walhouse.lakehouse.tables import create_table, table_exists
 from walhouse.pgoutput.row import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Set
 
     from pyspark.sql import SparkSession
 
@@ -161,8 +161,11 @@ def notify(
     notifications: Sequence[Notification],
     *,
     once: Once | None = None,
+    counted: Mapping[RowsOf, int] | None = None,
 ) -> None:
     """Write them, in their order, to the table and to the log. ``connector``: its name, ``topic.prefix``.
+
+    ``counted``: of which readings it is known how many rows they have; bronze is asked for the others.
 
     ``once``: if they were written under this name and number, or a greater one, they are in the table already.
     """
@@ -180,15 +183,17 @@ def notify(
         )
     now = int(datetime.now(UTC).timestamp() * 1000)
     columns: tuple[list[object], ...] = ([], [], [], [], [], [])
-    counts = _row_counts(spark, layout, [each.rows_of for each in notifications if each.rows_of is not None])
+    counts = dict(counted or {})
+    readings = {each.rows_of for each in notifications if each.rows_of is not None}
+    counts.update(_row_counts(spark, layout, readings - counts.keys()))
     for number, each in enumerate(notifications):
-        counted = {} if each.rows_of is None else {"total_rows_scanned": str(counts.get(each.rows_of, 0))}
-        data = {"connector_name": connector, **each.data, **counted}
+        scanned = {} if each.rows_of is None else {"total_rows_scanned": str(counts.get(each.rows_of, 0))}
+        data = {"connector_name": connector, **each.data, **scanned}
         facts = [(name, storable(value)) for name, value in data.items()]
         row = (storable(each.id), each.aggregate_type, each.type, facts, now, number)
         for column, value in zip(columns, row, strict=True):
             column.append(value)
-        told = ", ".join(f"{name}={value}" for name, value in {**each.shown, **counted}.items())
+        told = ", ".join(f"{name}={value}" for name, value in {**each.shown, **scanned}.items())
         log.info("%s %s: %s", each.aggregate_type, each.type, told)
     fields = zip(to_arrow_schema(COLUMNS, timezone="UTC"), columns, strict=True)
     rows = pa.table([pa.array(values, field.type) for field, values in fields], names=COLUMNS.names)
@@ -198,12 +203,12 @@ def notify(
     writer.saveAsTable(str(table))
 
 
-def _row_counts(spark: SparkSession, layout: LakeLayout, wanted: Sequence[RowsOf]) -> dict[RowsOf, int]:
+def _row_counts(spark: SparkSession, layout: LakeLayout, wanted: Set[RowsOf]) -> dict[RowsOf, int]:
     """How many rows each reading has in bronze, in one look."""
     if not wanted:
         return {}
     asked = spark.createDataFrame(
-        pa.Table.from_pylist([each._asdict() for each in set(wanted)]),
+        pa.Table.from_pylist([each._asdict() for each in wanted]),
         "snapshot string, schema string, table string, first_chunk bigint",
     )
     tables = {each.table for each in wanted}

@@ -10,12 +10,12 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from walhouse.bronze.requests.notifications import Event, Notification, Once, notify
+from walhouse.bronze.requests.notifications import Event, Notification, Once, RowsOf, notify
 from walhouse.bronze.table import generation
 from walhouse.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -36,6 +36,11 @@ class Teller:
         self._notes: list[tuple[int, Notification]] = []
         """Each with the number of durable ones that come before it."""
         self._told_at = float("-inf")
+        self._counted: dict[RowsOf, int] = {}
+
+    def knows(self, counted: Mapping[RowsOf, int]) -> None:
+        """How many rows these readings have in bronze: who wrote them saw it."""
+        self._counted.update(counted)
 
     def note(self, note: Notification, *, after: int) -> None:
         """What may be told in passing, after so many of what is to be told; a crash may lose it."""
@@ -66,5 +71,7 @@ class Teller:
         told = sorted([*durable, *self._notes], key=lambda each: each[0])  # stable: a note follows its number
         self._notes = []
         once = Once(f"walhouse:notifications:{generation(self._spark, self._layout)}", progress.pass_number)
-        notify(self._spark, self._layout, self._connector, [each for _, each in told], once=once if durable else None)
+        notes = [each for _, each in told]
+        counted, self._counted = self._counted, {}
+        notify(self._spark, self._layout, self._connector, notes, once=once if durable else None, counted=counted)
         return True

@@ -12,14 +12,14 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.bronze.append import append
 from walhouse.bronze.reader import BronzeReader
-from walhouse.bronze.requests.notifications import Event, ScanStatus
+from walhouse.bronze.requests.notifications import Event, RowsOf, ScanStatus
 from walhouse.bronze.snapshots.outcome import GONE, after_pieces, note_of, passed_over, require_passable
 from walhouse.bronze.snapshots.pieces import Piece, passes, pieces_of, tasks
 from walhouse.bronze.snapshots.queue import QueuedTable
@@ -41,7 +41,9 @@ from walhouse.postgres.snapshot import (
 from walhouse.postgres.standby import require_unpromoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
 
     from walhouse.bronze.progress import Progress
     from walhouse.lsn import Lsn
@@ -50,6 +52,10 @@ if TYPE_CHECKING:
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.slot import ExportedSnapshot
     from walhouse.postgres.snapshot import LockHolder
+
+
+_COUNTED_TABLES: Final = 8
+"""Of so many tables rows are counted while they are written; those of more by one look at bronze."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,8 @@ class PassOfSnapshot(NamedTuple):
     at: Lsn
     rows: int
     table: str
+    counted: Mapping[RowsOf, int]
+    """Rows of tables that this pass has read from their beginning to their end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +114,9 @@ class WholeSnapshots(BronzeReader):
             progress = opening.progress_at(at)
             progress, pieces = self._planned(progress, reading, session)
             for part in passes(pieces, settings.snapshots.pass_pages):
-                progress, rows = self._append(progress, part, session)
-                report(PassOfSnapshot(progress, at, rows, str(part[-1].relation.name) if part else ""))
+                done = self._append(progress, part, session)
+                progress = done.progress
+                report(done)
 
     def _tables(self) -> dict[TableName, RelationDescription]:
         return {relation.name: relation for relation in self._catalog().values()}
@@ -168,8 +177,8 @@ class WholeSnapshots(BronzeReader):
             chunks = [_chosen(session.reading, relation, table.statement)]
         return pieces_of(table, relation, chunks, files=files, first=first)
 
-    def _append(self, progress: Progress, pieces: Sequence[Piece], session: _Session) -> tuple[Progress, int]:
-        """One pass: the pieces' rows, what describes them, and the state after them; and how many rows that were."""
+    def _append(self, progress: Progress, pieces: Sequence[Piece], session: _Session) -> PassOfSnapshot:
+        """One pass: the pieces' rows, what describes them, and the state after them."""
         reading, at = progress.queue.whole[0], session.exported.consistent_point
         left, told = after_pieces(reading, pieces)
         if not left.tables and progress.queue.has_none_of(reading.request):
@@ -208,9 +217,26 @@ class WholeSnapshots(BronzeReader):
         rows = load(self._spark, plan)
         if self._settings.snapshots.parallelism:
             rows = rows.coalesce(self._settings.snapshots.parallelism)
-        seen, is_read = Observation(), F.col("kind") == Kind.SNAPSHOT.value
-        observed = rows.observe(seen, F.count(F.when(is_read, 1)).alias("rows"))
-        return append(self._spark, self._layout, observed, upcoming), int(seen.get["rows"])
+        wholly = [
+            note.rows_of for note in told if note.rows_of is not None and note.rows_of.first_chunk >= pieces[0].number
+        ]
+        observed, seen = _counting(rows, wholly[:_COUNTED_TABLES])
+        written = append(self._spark, self._layout, observed, upcoming)
+        last = str(pieces[-1].relation.name) if pieces else ""
+        *counts, total = seen.get.values()
+        return PassOfSnapshot(written, at, total, last, dict(zip(wholly, counts, strict=False)))
+
+
+def _counting(rows: DataFrame, readings: Sequence[RowsOf]) -> tuple[DataFrame, Observation]:
+    """The rows, and what will have been seen of them once they are written: those of each reading, and of all."""
+    seen, is_read = Observation(), F.col("kind") == Kind.SNAPSHOT.value
+    counts = [
+        F.count(F.when(is_read & (F.col("schema_name") == of.schema) & (F.col("table_name") == of.table), 1)).alias(
+            f"rows_{number}"
+        )
+        for number, of in enumerate(readings)
+    ]
+    return rows.observe(seen, *counts, F.count(F.when(is_read, 1)).alias("rows")), seen
 
 
 def _passing_name(slot: str) -> str:
