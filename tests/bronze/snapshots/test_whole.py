@@ -114,6 +114,23 @@ def test_an_initial_snapshot_is_told_as_debezium_tells_it_and_marks_its_first_an
     assert proven(house)
 
 
+def test_rows_are_told_exactly_however_many_tables_one_pass_reads(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    """Some are counted while they are written, the others by a look at bronze; one schema's name is not enough."""
+    tables = [f"t{number}" for number in range(1, 10)]
+    for number, table in enumerate(tables):
+        database.execute(
+            f"CREATE TABLE {table} (id int PRIMARY KEY)",
+            f"INSERT INTO {table} SELECT generate_series(1, {number})",
+        )
+    database.execute("CREATE SCHEMA other", "CREATE TABLE other.t2 (id int PRIMARY KEY)")
+    database.execute("INSERT INTO other.t2 SELECT generate_series(1, 70)")
+    make_house().capture()
+    ended = {table: int(count) for kind, table, count in told(spark, lake) if kind == "TABLE_SCAN_COMPLETED"}
+    assert ended == {"other.t2": 70} | {f"public.{table}": number for number, table in enumerate(tables)}
+
+
 @pytest.mark.parametrize("passes", [1, 3])
 def test_a_snapshot_that_was_killed_goes_on_where_it_was_and_reads_nothing_twice(
     spark: SparkSession,
