@@ -106,6 +106,8 @@ def local_session(
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "walhouse-unused-warehouse"),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.worker.reuse": "true",
+        # else each expression built in Python asks Java six times more, to say in an error which line built it
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.ui.enabled": "false",
         # nobody looks at what was run, and a continuous run would keep the last thousand of everything
         "spark.sql.ui.retainedExecutions": "20",
