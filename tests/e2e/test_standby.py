@@ -18,7 +18,7 @@ from walhouse.bronze.requests.notifications import Event, notifications_of
 from walhouse.errors import PromotedError, SourceChangedError, SourceError
 from walhouse.names import TableName
 from walhouse.postgres.identity import require_continued
-from walhouse.postgres.wal import flushed_lsn
+from walhouse.postgres.wal import readable_lsn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,9 +110,9 @@ def test_after_a_promotion_in_mid_run_the_next_run_goes_on_and_nothing_is_lost(
             standby.promote()
             both.standby.execute("UPDATE t SET v = 'promoted' WHERE id = 2", "DELETE FROM t WHERE id = 3")
             monkeypatch.undo()
-            return flushed_lsn(connection)
+            return readable_lsn(connection)
 
-        monkeypatch.setattr("walhouse.bronze.capture.flushed_lsn", after_the_promotion)
+        monkeypatch.setattr("walhouse.bronze.capture.readable_lsn", after_the_promotion)
         before = read_progress(spark, lake)
         with pytest.raises(PromotedError):
             house.run()

@@ -220,23 +220,24 @@ class WholeSnapshots(BronzeReader):
         wholly = [
             note.rows_of for note in told if note.rows_of is not None and note.rows_of.first_chunk >= pieces[0].number
         ]
-        observed, seen = _counting(rows, wholly[:_COUNTED_TABLES])
+        counted = dict(enumerate(wholly[:_COUNTED_TABLES]))
+        observed, seen = _counting(rows, counted)
         written = append(self._spark, self._layout, observed, upcoming)
         last = str(pieces[-1].relation.name) if pieces else ""
-        *counts, total = seen.get.values()
-        return PassOfSnapshot(written, at, total, last, dict(zip(wholly, counts, strict=False)))
-
-
-def _counting(rows: DataFrame, readings: Sequence[RowsOf]) -> tuple[DataFrame, Observation]:
-    """The rows, and what will have been seen of them once they are written: those of each reading, and of all."""
-    seen, is_read = Observation(), F.col("kind") == Kind.SNAPSHOT.value
-    counts = [
-        F.count(F.when(is_read & (F.col("schema_name") == of.schema) & (F.col("table_name") == of.table), 1)).alias(
-            f"rows_{number}"
+        counts = seen.get
+        return PassOfSnapshot(
+            written, at, counts["rows"], last, {of: counts[f"rows_{number}"] for number, of in counted.items()}
         )
-        for number, of in enumerate(readings)
-    ]
-    return rows.observe(seen, *counts, F.count(F.when(is_read, 1)).alias("rows")), seen
+
+
+def _counting(rows: DataFrame, readings: Mapping[int, RowsOf]) -> tuple[DataFrame, Observation]:
+    """The rows, and what will have been seen of them once they are written: ``rows``, and ``rows_n`` of reading n."""
+    seen, is_read = Observation(), F.col("kind") == Kind.SNAPSHOT.value
+    counts = [F.count(F.when(is_read, 1)).alias("rows")]
+    for number, of in readings.items():
+        is_of_table = (F.col("schema_name") == of.schema) & (F.col("table_name") == of.table)
+        counts.append(F.count(F.when(is_read & is_of_table, 1)).alias(f"rows_{number}"))
+    return rows.observe(seen, *counts), seen
 
 
 def _passing_name(slot: str) -> str:
