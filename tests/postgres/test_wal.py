@@ -26,6 +26,7 @@ from walhouse.postgres.wal import (
 
 if TYPE_CHECKING:
     from tests.fixtures_server import Database
+    from walhouse.postgres.connection import Connection
 
 pytestmark = pytest.mark.server
 
@@ -87,17 +88,21 @@ def test_wal_of_an_open_transaction_is_flushed_without_anything_to_be_decoded(da
     assert read_stream(peek_blocks(database.settings, "walhouse_nudge", "p", end)).kinds in {"", "BC"}
 
 
+def _cut(writer: Connection, connection: Connection) -> Lsn:
+    """A flushed position over which a record reaches: the WAL writer flushes whole pages of an open transaction."""
+    for attempt in range(100):
+        writer.execute("INSERT INTO t VALUES (%s, repeat('x', 7000)) ON CONFLICT DO NOTHING", (attempt,))
+        time.sleep(0.25)  # the WAL writer's pause, and a little
+        if (flushed := flushed_lsn(connection)) % PAGE_SIZE == 0 and flushed < insert_lsn(connection).page_aligned():
+            return flushed
+    raise AssertionError("no record was flushed in part")
+
+
 def test_a_record_that_is_flushed_in_part_is_not_waited_for_when_the_wal_is_read(database: Database) -> None:
-    """The WAL writer flushes whole pages of an open transaction, and its last record ends beyond them."""
     database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)", "CREATE PUBLICATION p FOR ALL TABLES")
     with closing(connect(database.settings)) as connection, database.connect(autocommit=False) as writer:
         create_slot(connection, "walhouse_part")
-        for attempt in range(100):
-            writer.execute("INSERT INTO t VALUES (%s, repeat('x', 7000))", (attempt,))
-            time.sleep(0.25)  # the WAL writer's pause, and a little
-            if (cut := flushed_lsn(connection)) % PAGE_SIZE == 0 and cut < insert_lsn(connection).page_aligned():
-                break
-        assert cut % PAGE_SIZE == 0
+        cut = _cut(writer, connection)
         start = time.monotonic()
         end = readable_lsn(connection)
         assert end > cut
@@ -106,20 +111,19 @@ def test_a_record_that_is_flushed_in_part_is_not_waited_for_when_the_wal_is_read
         writer.rollback()
 
 
-def test_who_may_not_write_reads_up_to_the_flushed_position_as_it_is(database: Database) -> None:
+def test_who_may_not_write_commits_nothing_and_reads_up_to_the_flushed_position_as_it_is(database: Database) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)")
-    with (
-        closing(connect(database.settings, read_only=True)) as connection,
-        database.connect(autocommit=False) as writer,
-    ):
-        ((before,),) = database.execute("SELECT pg_current_xact_id()::text::int8")
-        writer.execute("INSERT INTO t SELECT g, repeat('x', 900) FROM generate_series(1, 50) AS g")
-        start = time.monotonic()
-        assert readable_lsn(connection) <= insert_lsn(connection)
-        assert time.monotonic() - start < 2
-        writer.rollback()
-        ((after,),) = database.execute("SELECT pg_current_xact_id()::text::int8")
-    assert after == before + 2, "the writer's transaction alone came between"
+    with closing(connect(database.settings, read_only=True)) as connection:
+        for _ in range(3):  # the server's own work may flush the rest in just this moment
+            with database.connect(autocommit=False) as writer:
+                cut = _cut(writer, connection)
+                start = time.monotonic()
+                readable = readable_lsn(connection)
+                assert time.monotonic() - start < 2
+                writer.rollback()
+            if readable == cut:
+                break
+        assert readable == cut
 
 
 @pytest.mark.parametrize("read_only", [False, True])
