@@ -7,6 +7,7 @@ import pickle
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from tests.pgoutput import encoder
 from tests.pgoutput.decoding import Selection, decode, frames_of, plan
 from tests.pgoutput.encoder import Frame
 from tests.pgoutput.streams import NAMES, NO_COLUMNS, Stream, streams
+from walhouse.errors import FrameError
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.names import TableName
 from walhouse.pgoutput.column import ColumnDescription
@@ -107,6 +109,15 @@ def test_a_commit_that_starts_at_the_end_of_a_range_belongs_to_the_next_range() 
     rows, counts = decode(frames, plan(2_000, 3_000))
     assert [row["kind"] for row in rows] == ["relation", "change"]
     assert counts.last_commit_lsn == Lsn(2_000)
+
+
+@pytest.mark.parametrize("second", [1_000, 900])
+def test_a_transaction_that_comes_again_or_too_late_is_an_error_and_no_second_row(second: int) -> None:
+    """Ranges are read in pieces, each by a peek of its own: commits ascend over all of them."""
+    decoder = Decoder(plan(0, 10_000), Selection())
+    list(decoder.decode(frames_of(transaction(RELATION, encoder.insert(16_384, ["1", "a"]), commit_lsn=1_000))))
+    with pytest.raises(FrameError, match="order of commits"):
+        list(decoder.decode(frames_of(transaction(encoder.insert(16_384, ["2", "b"]), commit_lsn=second))))
 
 
 def test_a_relation_described_before_the_range_still_describes_its_changes() -> None:

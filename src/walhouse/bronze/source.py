@@ -22,7 +22,7 @@ from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan, TableSelection
 from walhouse.pgoutput.frames import frames_from_copy
 from walhouse.pgoutput.row import MESSAGE_SEQ
-from walhouse.postgres.peek import peek_blocks
+from walhouse.postgres.pieces import pieces_blocks
 from walhouse.postgres.snapshot import Chunk, LockHolder, chunk_blocks
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class WalRangePlan:
     settings: ConnectionSettings
     slot: str
     publication: str
+    pieces: tuple[Lsn, ...]
+    """Where the pieces end in which the server decodes the range."""
     decoder: DecoderPlan
     selection: TableSelection
     messages: NameFilter
@@ -64,7 +66,7 @@ class WalRangePlan:
         decoder = Decoder(self.decoder, self.selection)
         masks = MaskBook(self.masks)
         lone_messages = {lsn for lsn in self.decoder.seen_messages if lsn >= window.end}
-        for blocks in peek_blocks(self.settings, self.slot, self.publication, window.end):
+        for blocks in pieces_blocks(self.settings, self.slot, self.publication, self.pieces):
             for rows in decoder.decode(frames_from_copy(blocks)):
                 lone_messages.update(_lone_messages(rows, window.end))
                 yield masks.masked(without_unwanted_messages(rows, self.messages), decoder.relations)

@@ -19,6 +19,7 @@ from walhouse.bronze.source import WalRangePlan, load
 from walhouse.lsn import LsnRange
 from walhouse.pgoutput.decoder import DecoderPlan
 from walhouse.postgres.catalog import read_types
+from walhouse.postgres.pieces import cut
 from walhouse.postgres.publication import has_more_tables, read_publication, require_unchanged
 from walhouse.postgres.wal import above_all_running, current_xid
 
@@ -50,12 +51,14 @@ class Stream(BronzeReader):
             return None
         upcoming = self._with_added(upcoming, self._added(progress.publication, upcoming.publication, catalog))
         self._layout.require_distinct(relation.name for relation in catalog.values())
+        window = LsnRange(progress.captured_to, end)
         plan = WalRangePlan(
             settings=self._settings.connection,
             slot=self._settings.slot,
             publication=self._settings.publication,
+            pieces=cut(window, slot),
             decoder=DecoderPlan(
-                window=LsnRange(progress.captured_to, end),
+                window=window,
                 pass_number=upcoming.pass_number,
                 captured_at=time.time_ns() // 1000,
                 next_xid=current_xid(self._conn),

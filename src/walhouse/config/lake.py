@@ -64,7 +64,7 @@ class Lake(BaseModel):
         bool,
         Field(description="lists of names, masks and `message.key.columns` tell `Users` from `users`; Debezium cannot"),
     ] = False
-    max_pass_bytes: Annotated[Bytes, Field(description="WAL that one capture pass reads at most")] = 512 * 2**20
+    max_pass_bytes: Annotated[Bytes, Field(description="WAL that one capture pass reads at most")] = 2**30
     idle_commit_seconds: Annotated[
         float, Field(ge=0, description="without changes, commit progress at most this often")
     ] = 60

@@ -54,7 +54,7 @@ lake:
   # gold: gold
   # ops: ops
   # table_name: "{schema}_{table}"        # a source table's name in silver and gold
-  # max_pass_bytes: 512MiB                # WAL that one capture pass reads at most
+  # max_pass_bytes: 1GiB                  # WAL that one capture pass reads at most
   # local_memory: 2GiB                    # heap of a local Spark: more for rows of many megabytes
 """
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from walhouse.errors import TruncatedFrameError
+from walhouse.errors import FrameError, TruncatedFrameError
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.pgoutput.batch import Batch
 from walhouse.pgoutput.changes import read_changes
@@ -119,6 +119,7 @@ class Decoder:
         self._announced = set(plan.known_versions)
         self._seen_messages = set(plan.seen_messages)
         self._open: OpenTransaction | None = None
+        self._last_begun = -1
         self._last = plan.last
         self._counts = DecodedCounts()
 
@@ -172,6 +173,7 @@ class Decoder:
             next_xid=self._plan.next_xid,
         )
         self._open, self._last = transactions.still_open, transactions.last
+        self._require_order(frames, types, transactions.commit_lsn[1:])
         window = self._plan.window
         in_window = (transactions.commit_lsn >= window.start) & (transactions.commit_lsn < window.end)
         kept = in_window[transactions.of_frame]
@@ -206,6 +208,16 @@ class Decoder:
             frames, transactions, relations, rare.messages, plan.pass_number, plan.captured_at, plan.slot_xmin
         )
         return batch.to_arrow(rows, tuples, images)
+
+    def _require_order(self, frames: Frames, types: Octets, begun: Int64s) -> None:
+        """Raise FrameError if a transaction comes again, or after one that committed later."""
+        wrong = np.diff(begun, prepend=self._last_begun) <= 0
+        if wrong.any():
+            frame = int(np.flatnonzero(types == BEGIN)[first_true(wrong)])
+            problem = "A transaction does not come in the order of commits."
+            raise frames.failure(FrameError, problem, frame, int(frames.starts[frame]))
+        if len(begun):
+            self._last_begun = int(begun[-1])
 
     def _changes(self, frames: Frames, types: Octets, transactions: Transactions, rare: RareMessages) -> Rows:
         """All changes of tables, in order, each with the description that held when it came."""

@@ -43,6 +43,24 @@ def peek_blocks(
     DecodingNoticeError, SlotInUseError, SlotMissingError, SlotInvalidatedError, SlotMismatchError,
     PublicationMissingError, TemporarySpaceError.
     """
+    with closing(connect(settings)) as connection:
+        yield from decoded_blocks(settings, connection, slot, publication, upto, messages=messages)
+
+
+def decoded_blocks(
+    settings: ConnectionSettings,
+    connection: Connection,
+    slot: str,
+    publication: str,
+    upto: Lsn,
+    *,
+    messages: bool = True,
+) -> Iterator[list[bytes]]:
+    """As ``peek_blocks``, over a connection that nothing else uses meanwhile.
+
+    It returns when the server has decoded the whole range, which is before it sends the first block: the slot is free
+    then, and what is wrong with it was said.
+    """
     statement = _PEEK.format(
         slot=sql.Literal(slot),
         upto=sql.Literal(str(upto)),
@@ -50,22 +68,26 @@ def peek_blocks(
         messages=sql.Literal("true" if messages else "false"),
     )
     notices: list[str] = []
-    with closing(connect(settings)) as connection, listening(connection, notices):
 
-        def begin() -> tuple[list[bytes], Iterator[list[bytes]]]:
-            """Up to the first list of blocks: what is wrong with the slot is said before the first row."""
-            remaining = copied_blocks(connection, statement)
-            with slot_errors(settings, slot, publication):
-                return next(remaining), remaining
-
-        held, remaining = when_free(begin)
+    def begin() -> tuple[list[bytes], Iterator[list[bytes]]]:
+        """Up to the first list of blocks."""
+        remaining = copied_blocks(connection, statement)
         with slot_errors(settings, slot, publication):
+            return next(remaining), remaining
+
+    def blocks() -> Iterator[list[bytes]]:
+        held, remaining = begun
+        with listening(connection, notices), slot_errors(settings, slot, publication):
             for following in remaining:
                 require_silence(notices, slot, upto)
                 yield held
                 held = following
         require_silence(notices, slot, upto)
         yield held
+
+    with listening(connection, notices):
+        begun = when_free(begin)
+    return blocks()
 
 
 @contextmanager

@@ -71,6 +71,8 @@ class SlotState:
     """Whether standbys are to keep a copy of it that goes on where one of them is promoted."""
     is_copy: bool
     """Such a copy, and its standby is not promoted: the server lets nobody read or drop it."""
+    on_standby: bool
+    """Whether the server is a standby."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +315,7 @@ def _state(row: dict[str, Any]) -> SlotState:
         failover=bool(row.get("failover", False)),
         # what was a copy is called one after the promotion, too
         is_copy=bool(row.get("synced", False)) and row["on_standby"],
+        on_standby=row["on_standby"],
     )
 
 
