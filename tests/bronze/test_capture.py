@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from contextlib import closing
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
 
-from walhouse.bronze import stream
 from walhouse.errors import (
     AppendSkippedError,
     PublicationChangedError,
@@ -21,10 +19,9 @@ from walhouse.errors import (
     SlotMissingError,
     UnsupportedServerError,
 )
-from walhouse.lsn import PAGE_SIZE, Lsn
+from walhouse.lsn import Lsn
 from walhouse.names import TableName
 from walhouse.pgoutput.image import pack_row, unpack_row
-from walhouse.postgres.pieces import cut
 from walhouse.postgres.slot import advance
 
 if TYPE_CHECKING:
@@ -110,25 +107,6 @@ def test_a_range_is_cut_by_bytes_of_wal_and_nothing_is_lost_or_doubled_at_the_cu
     capture.run(capture.target(), steps.append)
     assert len(steps) > 3
     assert ids(spark, lake) == [str(number) for number in range(40)]
-
-
-def test_a_pass_in_pieces_has_each_commit_message_and_description_once(
-    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each piece tells the table's description anew; also when the slot did not move and all of it comes again."""
-    monkeypatch.setattr(stream, "cut", partial(cut, size=PAGE_SIZE))
-    monkeypatch.setattr(ADVANCE, lambda *_: None)
-    capture = begun(make_house())
-    for first in range(0, 40, 20):
-        for number in range(first, first + 20):
-            table.execute(f"INSERT INTO t VALUES ({number}, repeat('x', {number * 97}))")
-            table.execute(f"SELECT pg_logical_emit_message(false, 'lone', 'm{number}')")
-        table.flush_wal()
-        capture.run(capture.target(), nothing)
-    assert ids(spark, lake) == [str(number) for number in range(40)]
-    contents = [bytes(row["message"]["content"]).decode() for row in rows(spark, lake, "message")]
-    assert contents == [f"m{number}" for number in range(40)]
-    assert len(rows(spark, lake, "relation")) == 1
 
 
 def test_lone_messages_are_captured_once_even_if_the_slot_did_not_move(
