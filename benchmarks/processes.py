@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _PROC: Final = Path("/proc")
-_SECONDS: Final = 0.05
+_SECONDS: Final = 0.2
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _MIB: Final = 2**20

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from oracle.debezium import END, PREFIX
 from walhouse.bronze.masking import MaskBook
-from walhouse.bronze.rows import base_rows, relation_rows, snapshot_rows
+from walhouse.bronze.rows import ChunkRows, base_rows, relation_rows, snapshot_rows
 from walhouse.bronze.source import without_unwanted_messages
 from walhouse.changes.epoch import EpochRange, TableEpoch
 from walhouse.changes.resolve import resolve
@@ -202,15 +202,16 @@ def _snapshot(recording: Recording, told: Connector, masks: MaskBook) -> Iterato
     described = {each.oid: each for each in recording.relations if told.table_filter.captures(each.name)}
     if recording.snapshot:
         yield relation_rows(tuple(described.values()), 1, at, 0)
-    facts: dict[str, Any] = {"pass_number": 1, "snapshot_id": "recorded", "visibility": "", "at": at, "captured_at": 0}
+    facts: dict[str, Any] = {"pass_number": 1, "snapshot_id": "recorded", "captured_at": 0}
     numbers = count()
     for relation in sorted(described.values(), key=lambda each: each.name):
         chunks = [chunk for chunk in recording.snapshot if chunk.relation == relation.oid]
         if chunks:
-            yield base_rows([(relation, next(numbers))], **facts)
+            yield base_rows([(relation, next(numbers))], visibility="", at=at, **facts)
         for chunk in chunks:
             images = images_of_copy(list(chunk.blocks), len(relation.columns))
-            rows = snapshot_rows(images, relation, chunk=next(numbers), first_row=0, **facts)
+            part = ChunkRows(next(numbers), "", at, 0, len(images))
+            rows = snapshot_rows(images, relation, [part], **facts)
             yield masks.masked(rows, {relation.version: relation})
 
 

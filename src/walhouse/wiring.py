@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from walhouse import __version__
 from walhouse.bronze.masking import MaskBook
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from walhouse.config.configuration import Configuration
     from walhouse.config.connector import Connector
     from walhouse.config.lake import Lake
+
+_MOST_CHUNKS: Final = 5_000
+"""Of one pass: each of them is planned, and sent to its task."""
 
 
 def layout_of(lake: Lake) -> LakeLayout:
@@ -75,7 +78,9 @@ def capture_settings(configuration: Configuration) -> CaptureSettings:
         snapshots=snapshots,
         max_pass_bytes=lake.max_pass_bytes,
         chunk_rows=connector.incremental_snapshot_chunk_size,
-        chunks_in_a_pass=max(snapshots.workers, lake.snapshot_pass_rows // connector.incremental_snapshot_chunk_size),
+        chunks_in_a_pass=max(
+            snapshots.workers, min(lake.snapshot_pass_rows // connector.incremental_snapshot_chunk_size, _MOST_CHUNKS)
+        ),
         signals=SignalSettings(
             table=connector.signal_table,
             file=configuration.base / connector.signal_file if "file" in connector.signal_enabled_channels else None,

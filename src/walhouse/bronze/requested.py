@@ -141,6 +141,7 @@ class Requested:
         if step.rows is None:
             self._durable.save(step.progress)
         else:
+            self._teller.knows(step.counted)
             self._took(insert_lsn(self._conn).page_aligned(), step.rows, report, step.how_far)
         if step.note is not None:
             self._teller.note(step.note, after=told_before)

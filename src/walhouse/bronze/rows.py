@@ -5,6 +5,7 @@ Invariant: every batch has exactly the schema ``ROW``.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -94,26 +95,44 @@ def base_rows(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ChunkRows:
+    """Some rows of a snapshot's chunk, which follow each other: what each of them says of the chunk."""
+
+    chunk: int
+    visibility: str
+    at: Lsn
+    first_row: int
+    rows: int
+
+
 def snapshot_rows(
     images: pa.StringArray,
     relation: RelationDescription,
+    parts: Sequence[ChunkRows],
     *,
     pass_number: int,
     snapshot_id: str,
-    visibility: str,
-    chunk: int,
-    first_row: int,
-    at: Lsn,
     captured_at: int,
 ) -> pa.RecordBatch:
-    """Rows that a snapshot's chunk read: ``images`` are in the relation's column order."""
+    """Rows that chunks read, those of ``parts`` one after the other: ``images`` are in the relation's column order."""
     count = len(images)
+    counts = np.array([each.rows for each in parts], np.int64)
+    assert counts.sum() == count, "each row is of one chunk"
 
     def constant(value: object, kind: pa.DataType) -> pa.Array:
         return pa.repeat(pa.scalar(value, kind), count)
 
-    sequence = np.arange(first_row, first_row + count, dtype=np.int64) + (SNAPSHOT_SEQ + (chunk << 32))
-    snapshot_type = ROW.field("snapshot").type
+    def of_parts(values: Sequence[int]) -> pa.Array:
+        return pa.array(np.repeat(np.array(values, np.int64), counts))
+
+    # a row's number is that of its chunk's first one here, and its place after that
+    starts = [SNAPSHOT_SEQ + (each.chunk << 32) + each.first_row for each in parts]
+    sequence = np.arange(count, dtype=np.int64) + np.repeat(
+        np.array(starts, np.int64) - (counts.cumsum() - counts), counts
+    )
+    snapshots = [{"id": snapshot_id, "chunk": each.chunk, "visibility": each.visibility} for each in parts]
+    at = of_parts([int(each.at) for each in parts])
     return batch(
         count,
         {
@@ -122,12 +141,12 @@ def snapshot_rows(
             "op": constant(Op.READ.value, pa.string()),
             "schema_name": constant(relation.schema, pa.string()),
             "table_name": constant(relation.table, pa.string()),
-            "commit_lsn": constant(int(at), pa.int64()),
+            "commit_lsn": at,
             "seq": pa.array(sequence),
-            "lsn": constant(int(at), pa.int64()),
+            "lsn": at,
             "captured_at": constant(captured_at, pa.int64()).cast(MICROS),
             "relation_version": constant(relation.version, pa.int64()),
             "after": images,
-            "snapshot": constant({"id": snapshot_id, "chunk": chunk, "visibility": visibility}, snapshot_type),
+            "snapshot": pa.array(snapshots, ROW.field("snapshot").type).take(of_parts(range(len(parts)))),
         },
     )

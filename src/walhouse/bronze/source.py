@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from walhouse.bronze.failure import in_task
 from walhouse.bronze.masking import MaskBook
-from walhouse.bronze.rows import base_rows, progress_row, relation_rows, snapshot_rows
+from walhouse.bronze.rows import ChunkRows, base_rows, progress_row, relation_rows, snapshot_rows
 from walhouse.bronze.table import COLUMNS
 from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan, TableSelection
@@ -149,19 +149,17 @@ class SnapshotPlan:
             lock_holder=self.lock_holder,
         ):
             images = images_of_copy(blocks, len(relation.columns))
+            part = ChunkRows(chunk.number, self.visibility, self.at, rows, len(images))
             rows_of_chunk = snapshot_rows(
                 images,
                 relation,
+                [part],
                 pass_number=self.pass_number,
                 snapshot_id=self.snapshot_id,
-                visibility=self.visibility,
-                chunk=chunk.number,
-                first_row=rows,
-                at=self.at,
                 captured_at=self.captured_at,
             )
             yield masks.masked(rows_of_chunk, {relation.version: relation}, for_events=self.for_events)
-            rows += len(images)
+            rows += part.rows
 
 
 def _lone_messages(rows: pa.RecordBatch, end: Lsn) -> list[int]:

@@ -87,7 +87,7 @@ class Lake(BaseModel):
     ] = 131_072
     snapshot_pass_rows: Annotated[
         int, Field(ge=1, description="rows that one pass of an incremental snapshot reads, in many chunks")
-    ] = 500_000
+    ] = 2_000_000
 
     local_memory: Annotated[
         Bytes,

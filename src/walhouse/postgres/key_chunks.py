@@ -177,7 +177,6 @@ def read_chunk(
         snapshot = _standby_snapshot(connection, table) if on_standby else _primary_snapshot(connection, table)
         for blocks in copied_blocks(connection, _copy(chunk)):
             yield snapshot, blocks
-        connection.execute("COMMIT")
 
 
 def _primary_snapshot(connection: Connection, table: KeyedTable) -> ChunkSnapshot:
@@ -251,12 +250,13 @@ def _fingerprint(oid: int) -> sql.Composed:
 
 
 def _copy(chunk: KeyChunk) -> sql.Composed:
+    """The rows, and the transaction's end."""
     table = chunk.table
     if chunk.upto is None:
         rows = sql.SQL("{} AND NOT {}").format(_where(table), _has_key(table))
     else:
         rows = _where(table, chunk.after, chunk.upto)
-    return sql.SQL("COPY (SELECT {} FROM {} WHERE {}) TO STDOUT").format(
+    return sql.SQL("COPY (SELECT {} FROM {} WHERE {}) TO STDOUT; COMMIT").format(
         _columns(table.relation.column_names), _source(table), rows
     )
 

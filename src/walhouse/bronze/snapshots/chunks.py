@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from walhouse.bronze.masking import MaskBook
-from walhouse.bronze.rows import progress_row, relation_rows, snapshot_rows
+from walhouse.bronze.rows import ChunkRows, progress_row, relation_rows, snapshot_rows
 from walhouse.lsn import Lsn
 from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.postgres.connection import connect
+from walhouse.postgres.copy_out import BLOCKS, BYTES
 from walhouse.postgres.key_chunks import read_chunk
 from walhouse.postgres.wal import wait_flushed
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from walhouse.config.masks import Masks
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.connection import Connection
-    from walhouse.postgres.key_chunks import KeyChunk
+    from walhouse.postgres.key_chunks import ChunkSnapshot, KeyChunk
 
 
 @dataclass(frozen=True)
@@ -64,24 +65,56 @@ class KeyChunksPlan:
     def _group(self, connection: Connection, chunks: tuple[KeyChunk, ...]) -> Iterator[pa.RecordBatch]:
         # a standby that was restarted stands behind what it had shown for a moment: its rows would be older than bronze
         wait_flushed(connection, self.progress.captured_to, self.flush_timeout_seconds)
-        masks, last = MaskBook(self.masks), Lsn(0)
+        masks, last, gathered = MaskBook(self.masks), Lsn(0), Gathered()
         for chunk in chunks:
-            relation, rows = chunk.table.relation, 0
             for snapshot, blocks in read_chunk(connection, chunk, on_standby=self.on_standby):
-                images = images_of_copy(blocks, len(relation.columns))
-                rows_of_chunk = snapshot_rows(
-                    images,
-                    relation,
-                    pass_number=self.progress.pass_number,
-                    snapshot_id=self.snapshot_id,
-                    visibility=str(snapshot.visibility),
-                    chunk=chunk.number,
-                    first_row=rows,
-                    at=snapshot.lsn,
-                    captured_at=self.captured_at,
-                )
-                yield masks.masked(rows_of_chunk, {relation.version: relation})
-                rows += len(images)
                 last = max(last, snapshot.lsn)
+                gathered.add(chunk, snapshot, blocks)
+                if gathered.is_full:
+                    yield self._batch(gathered, masks, chunk.table.relation)
+        if gathered.blocks:
+            yield self._batch(gathered, masks, chunks[-1].table.relation)
         # what the snapshots saw is safe only now; an error here, and none of it counts
         wait_flushed(connection, last, self.flush_timeout_seconds)
+
+    def _batch(self, gathered: Gathered, masks: MaskBook, relation: RelationDescription) -> pa.RecordBatch:
+        blocks, parts = gathered.take()
+        rows = snapshot_rows(
+            images_of_copy(blocks, len(relation.columns)),
+            relation,
+            parts,
+            pass_number=self.progress.pass_number,
+            snapshot_id=self.snapshot_id,
+            captured_at=self.captured_at,
+        )
+        return masks.masked(rows, {relation.version: relation})
+
+
+class Gathered:
+    """Rows of neighbouring chunks that become one batch: chunks may be small, and a batch has its price."""
+
+    def __init__(self) -> None:
+        self.blocks: list[bytes] = []
+        self._parts: list[ChunkRows] = []
+        self._size = 0
+        self._last: ChunkRows | None = None
+
+    def add(self, chunk: KeyChunk, snapshot: ChunkSnapshot, blocks: list[bytes]) -> None:
+        """The next rows of a chunk, one a block."""
+        before = self._last
+        first = before.first_row + before.rows if before is not None and before.chunk == chunk.number else 0
+        self._last = ChunkRows(chunk.number, str(snapshot.visibility), snapshot.lsn, first, len(blocks))
+        self._parts.append(self._last)
+        self.blocks += blocks
+        self._size += sum(map(len, blocks))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is a batch of the size that one large chunk has."""
+        return self._size >= BYTES or len(self.blocks) >= BLOCKS
+
+    def take(self) -> tuple[list[bytes], list[ChunkRows]]:
+        """All so far."""
+        taken = self.blocks, self._parts
+        self.blocks, self._parts, self._size = [], [], 0
+        return taken

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Observation
@@ -28,7 +28,7 @@ from walhouse.postgres.key_chunks import KeyChunk, chunk_ends, estimated_rows, k
 from walhouse.postgres.watermarks import window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from walhouse.bronze.progress import Progress
@@ -54,6 +54,8 @@ class ChunksRead:
     """What may be told in passing; what must be told is in the progress."""
     how_far: str = ""
     """For people: which table, and how much of it is read."""
+    counted: Mapping[RowsOf, int] = field(default_factory=dict)
+    """How many rows the reading has that began and ended with this step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +115,18 @@ class IncrementalSnapshots(BronzeReader):
         snapshot_id = f"{CHUNK_ID}{head.request}"
         upcoming = progress.next(progress.captured_to, progress.publication)
         upcoming = replace(upcoming, messages=progress.messages, queue=queue, awaited=(upcoming.pass_number,)).opened()
+        reading = RowsOf(snapshot_id, *head.table, queue.next_chunk - read.chunks)
+        at_once = head.chunks == 0 and read.after == read.upto
         if read.after == read.upto:
             queue = queue.after_finished_head()
-            begun = RowsOf(snapshot_id, *head.table, queue.next_chunk - read.chunks)
-            told = _ended(queue, read, ScanStatus.SUCCEEDED, rows_of=begun)
+            told = _ended(queue, read, ScanStatus.SUCCEEDED, rows_of=reading)
             upcoming = replace(upcoming, queue=queue).telling(*told)
         with self._window():
             written, rows = beside(progress, lambda: self._append(upcoming, snapshot_id, chunks, beside=True))
         estimate = of_chunks(read, self._settings.chunk_rows, estimated_rows(self._conn, read.table), time.time())
         how_far = f"{read.table} {estimate}".strip()
-        return ChunksRead(written, rows, _told(written.queue, read, Event.IN_PROGRESS), how_far)
+        note = _told(written.queue, read, Event.IN_PROGRESS)
+        return ChunksRead(written, rows, note, how_far, {reading: rows} if at_once else {})
 
     def _next_chunks(self, head: QueuedTable, table: KeyedTable, first: int) -> list[KeyChunk]:
         """Of a pass. Rows without a key come with the last of those that have one."""
