@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.pgoutput.streams import TEXT
 from walhouse.errors import FrameError
+from walhouse.pgoutput import copy_text
 from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.pgoutput.image import pack_row
 
@@ -29,12 +30,14 @@ def block(row: list[str | None]) -> bytes:
 
 
 @settings(deadline=None)
-@given(ROWS)
-@example((1, [["\\N"], [None], [""], ["N"], ["\\"]]))
-@example((2, [["\\\\n\\", "\n\\n"], ["\\\n", "\x01\x08"]]))
-def test_rows_come_back_as_they_were_sent(case: tuple[int, list[list[str | None]]]) -> None:
+@given(ROWS, st.sampled_from([2, 3, 7, 2**22]))
+@example((1, [["\\N"], [None], [""], ["N"], ["\\"]]), 2)
+@example((2, [["\\\\n\\", "\n\\n"], ["\\\n", "\x01\x08"]]), 3)
+def test_rows_come_back_as_they_were_sent(case: tuple[int, list[list[str | None]]], window: int) -> None:
     columns, rows = case
-    images = images_of_copy([block(row) for row in rows], columns)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(copy_text, "_WINDOW", window)
+        images = images_of_copy([block(row) for row in rows], columns)
     assert images.type == pa.string()
     images.validate(full=True)
     assert images.to_pylist() == [pack_row(row) for row in rows]

@@ -7,15 +7,15 @@ Source: PostgreSQL documentation, COPY, "Text Format".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from walhouse.errors import FrameError
-from walhouse.pgoutput.image import MARK, SEPARATOR, join, marked
-from walhouse.pgoutput.texts import MAX_BYTES, gather_texts
+from walhouse.pgoutput.image import MARK, SEPARATOR
+from walhouse.pgoutput.texts import MAX_BYTES
 
 if TYPE_CHECKING:
     from walhouse.pgoutput.wire import Bools, Int64s, Octets
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 _TAB: Final = ord("\t")
 _NEWLINE: Final = ord("\n")
 _NULL: Final = b"\\N"
-_TO_SEPARATORS: Final = bytes.maketrans(b"\t", SEPARATOR.encode())
 
-_WINDOW: Final = 1 << 22
-"""Bytes that are looked at together: what is computed of them is as large, and a row may have a hundred MiB."""
+_WINDOW: Final = 1 << 18
+"""Bytes that are looked at together: a row may have a hundred MiB, and what is computed of these fits a cache."""
 
-_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_STAND_IN: Final = "\0"
-"""For a backslash while escapes are replaced: the one character that PostgreSQL's texts never have."""
+_BACKSLASH: Final = ord("\\")
+_MARK: Final = ord(MARK)
+_MEANING: Final = np.arange(256, dtype=np.uint8)
+"""What the byte behind a backslash stands for."""
+_MEANING[list(b"bfnrtv")] = list(b"\b\f\n\r\t\v")
 
 
 def images_of_copy(blocks: list[bytes], columns: int) -> pa.StringArray:
@@ -48,33 +49,7 @@ def images_of_copy(blocks: list[bytes], columns: int) -> pa.StringArray:
         return pa.array([""] * len(ends), pa.string())
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1]) if len(ends) else ends
     null = _are_null(buffer, starts, ends)
-    plain = joined.count(b"\\") == np.count_nonzero(null)  # each of them is a NULL's
-    if plain and not (starts == ends).any():
-        lengths = (ends[columns - 1 :: columns] - starts[::columns]) - len(_NULL) * _in_rows(null, columns)
-        del buffer
-        joined = joined.replace(_NULL, b"") if null.any() else joined
-        return _rewritten(joined, lengths)
-    texts = gather_texts(buffer, np.stack([starts, ends], axis=1).ravel().astype(np.int32), present=~null)
-    del buffer, joined
-    texts = texts if plain else _unescaped(texts)
-    needs_mark = pc.or_kleene(pc.equal(texts, ""), pc.starts_with(texts, MARK))
-    texts = marked(pc.fill_null(texts, ""), pc.fill_null(needs_mark, fill_value=False))
-    return join(pa.array(np.arange(0, len(ends) + 1, columns, dtype=np.int32)), texts)
-
-
-def _rewritten(joined: bytes, lengths: Int64s) -> pa.StringArray:
-    """Rows whose values need no other form, but for the characters between them. Nothing stands for NULL."""
-    if len(joined) > MAX_BYTES:
-        raise ValueError("too many bytes at a time: Arrow's string offsets have 32 bits")
-    data = joined.translate(_TO_SEPARATORS, b"\n")
-    offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)])
-    return pa.StringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(data))
-
-
-def _in_rows(null: Bools, columns: int) -> Int64s:
-    """How many values of each row are NULL."""
-    found: Int64s = null.reshape(-1, columns).sum(axis=1)
-    return found
+    return _in_windows(buffer, starts, ends, null, columns)
 
 
 def _separators(buffer: Octets, columns: int) -> Int64s:
@@ -99,10 +74,92 @@ def _are_null(buffer: Octets, starts: Int64s, ends: Int64s) -> Bools:
     return null
 
 
-def _unescaped(texts: pa.StringArray) -> pa.StringArray:
-    """The texts without escapes; only those that have any are touched."""
-    escaped = pc.fill_null(pc.match_substring(texts, "\\"), fill_value=False)
-    plain = pc.replace_substring(texts.filter(escaped), "\\\\", _STAND_IN)
-    for letter, character in _ESCAPES.items():
-        plain = pc.replace_substring(plain, f"\\{letter}", character)
-    return pc.replace_with_mask(texts, escaped, pc.replace_substring(plain, _STAND_IN, "\\"))
+def _in_windows(buffer: Octets, starts: Int64s, ends: Int64s, null: Bools, columns: int) -> pa.StringArray:
+    """The images of rows of any values, written one window after the other, so that nothing but they is as large."""
+    empty = starts[starts == ends]
+    if len(buffer) + len(empty) > MAX_BYTES:
+        raise ValueError("too many bytes at a time: Arrow's string offsets have 32 bits")
+    images = np.empty(len(buffer) + len(empty), np.uint8)
+    offsets = np.zeros(len(ends) // columns + 1, np.int32)
+    row_ends, null_starts = ends[columns - 1 :: columns], starts[null]
+    written = start = row = 0
+    while start < len(buffer):
+        window = _Window.of(buffer, start, min(start + _WINDOW, len(buffer)))
+        values, rows, nulls, marks = (
+            _within(places, start, window.end) for places in (ends, row_ends, null_starts, empty)
+        )
+        window.separate(values)
+        gone = np.concatenate([window.unescape(_within(starts, start, window.end)), nulls + 1, rows])
+        gone.sort()
+        offsets[row + 1 : row + 1 + len(rows)] = (
+            written + rows - np.searchsorted(gone, rows) + np.searchsorted(marks, rows, side="right")
+        )
+        length = window.write(images[written:], gone, marks)
+        written, row, start = written + length, row + len(rows), window.end
+    return pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(images[:written]))
+
+
+def _within(places: Int64s, start: int, end: int) -> Int64s:
+    """Those of ascending places that lie in a range, counted from its start."""
+    low, high = np.searchsorted(places, [start, end])
+    found: Int64s = places[low:high] - start
+    return found
+
+
+@dataclass(slots=True)
+class _Window:
+    """A part of a block of rows that ends behind a whole escape: its bytes as they become, and where escapes begin."""
+
+    octets: Octets
+    escapes: Int64s
+    end: int
+
+    @classmethod
+    def of(cls, buffer: Octets, start: int, end: int) -> Self:
+        """The window ``[start, end)``, one byte shorter if an escape would be cut."""
+        octets = buffer[start:end].copy()
+        escapes = _escapes(octets)
+        if len(escapes) and escapes[-1] == len(octets) - 1:
+            octets, escapes, end = octets[:-1], escapes[:-1], end - 1
+        return cls(octets, escapes, end)
+
+    def separate(self, ends: Int64s) -> None:
+        """The separator behind each value."""
+        self.octets[ends] = ord(SEPARATOR)
+
+    def unescape(self, starts: Int64s) -> Int64s:
+        """Give characters back that COPY had escaped; the backslashes to be left out. ``starts``: of values.
+
+        A text that begins with a backslash has the mark before it, which is one: COPY's own stays.
+        """
+        behind = self.octets[self.escapes + 1]
+        self.octets[self.escapes + 1] = _MEANING[behind]
+        if not len(starts):
+            return self.escapes
+        nearest = starts[np.minimum(np.searchsorted(starts, self.escapes), len(starts) - 1)]
+        gone: Int64s = self.escapes[(nearest != self.escapes) | (behind != _BACKSLASH)]
+        return gone
+
+    def write(self, images: Octets, gone: Int64s, marks: Int64s) -> int:
+        """Write all but what is gone, with marks before these places; how many bytes that is."""
+        keep = np.ones(len(self.octets), np.bool_)
+        keep[gone] = False
+        left = self.octets[keep]
+        length = len(left) + len(marks)
+        if not len(marks):
+            images[:length] = left
+            return length
+        is_text = np.ones(length, np.bool_)
+        is_text[marks - np.searchsorted(gone, marks) + np.arange(len(marks))] = False
+        images[:length][is_text] = left
+        images[:length][~is_text] = _MARK
+        return length
+
+
+def _escapes(octets: Octets) -> Int64s:
+    """Where escapes begin: in a row of backslashes each other one is what the one before it stands for."""
+    found: Int64s = np.flatnonzero(octets == _BACKSLASH)
+    first = np.diff(found, prepend=-2) != 1
+    run = found[np.maximum.accumulate(np.where(first, np.arange(len(found)), 0))]
+    begins: Int64s = found[(found - run) % 2 == 0]
+    return begins
