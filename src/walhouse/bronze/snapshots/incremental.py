@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 _ATTEMPTS: Final = 5
 """How often a pass is planned anew because the table's columns changed meanwhile."""
 
+_PLANNED_AT_ONCE: Final = 128
+"""Chunks whose ends are looked up in one transaction: it is to last no longer than the reading of one."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChunksRead:
@@ -132,8 +135,11 @@ class IncrementalSnapshots(BronzeReader):
         """Of a pass. Rows without a key come with the last of those that have one."""
         size, count = self._settings.chunk_rows, self._settings.chunks_in_a_pass
         ends: list[Key | None] = []
-        if head.upto is not None:
-            ends += chunk_ends(self._conn, table, head.after, head.upto, size=size, count=count)
+        while head.upto is not None and len(ends) < count and (not ends or ends[-1] != head.upto):
+            after = ends[-1] if ends else head.after
+            ends += chunk_ends(
+                self._conn, table, after, head.upto, size=size, count=min(count - len(ends), _PLANNED_AT_ONCE)
+            )
         begins = (head.after, *ends[:-1])
         chunks = [KeyChunk(table, first + place, *both) for place, both in enumerate(zip(begins, ends, strict=False))]
         if table.has_rows_without_key and (not ends or ends[-1] == head.upto):
