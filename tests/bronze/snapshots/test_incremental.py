@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from tests.bronze.snapshots.conftest import T
 from tests.fixtures_house import logged_in_as
 from walhouse.bronze.requests.notifications import Event, notifications_of
+from walhouse.bronze.snapshots import incremental
 from walhouse.changes.images import text_at
 from walhouse.errors import SourceUnreachableError, TableNotReadError
 from walhouse.lakehouse.tables import table_exists
@@ -38,9 +39,16 @@ def notes(spark: SparkSession, lake: LakeLayout) -> list[tuple[str, ...]]:
     return [(row["id"], row["type"], row["additional_data"].get("status", "")) for row in rows]
 
 
+@pytest.mark.parametrize("planned_at_once", [1, 128])
 def test_a_table_is_read_by_chunks_and_gold_is_the_source(
-    spark: SparkSession, table: Database, lake: LakeLayout, house: Walhouse
+    spark: SparkSession,
+    table: Database,
+    lake: LakeLayout,
+    house: Walhouse,
+    monkeypatch: pytest.MonkeyPatch,
+    planned_at_once: int,
 ) -> None:
+    monkeypatch.setattr(incremental, "_PLANNED_AT_ONCE", planned_at_once)
     table.execute("UPDATE t SET v = 'new' WHERE id = 7")
     house.snapshot([T], signal_id="mine")
     house.run()
@@ -64,6 +72,21 @@ def test_a_table_is_read_by_chunks_and_gold_is_the_source(
         ("mine", "TABLE_SCAN_COMPLETED", "SUCCEEDED"),
         ("mine", "COMPLETED", ""),
     ]
+
+
+@pytest.mark.parametrize("pass_rows", [200, 1000])
+def test_it_is_told_how_many_rows_were_read_in_one_pass_and_in_many(
+    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, pass_rows: int
+) -> None:
+    """What one pass has read is counted while it is written; of many, bronze is asked. Each reading by itself."""
+    table.execute("INSERT INTO t SELECT n, 'row ' || n FROM generate_series(1, 500) AS n")
+    house = make_house(snapshot_mode="no_data", incremental_snapshot_chunk_size=100, lake_snapshot_pass_rows=pass_rows)
+    house.run()
+    for _ in range(2):
+        house.snapshot([T])
+        house.capture()
+    ended = spark.table(str(lake.ops("notifications"))).where("type = 'TABLE_SCAN_COMPLETED'")
+    assert [row[0] for row in ended.select("additional_data.total_rows_scanned").collect()] == ["500", "500"]
 
 
 def test_a_part_of_a_table_is_read_by_a_condition_and_the_last_chunk_ends_where_the_table_did(
