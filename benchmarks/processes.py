@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _PROC: Final = Path("/proc")
 _SECONDS: Final = 0.2
+"""Between samples. Each looks at all of /proc, which takes milliseconds of what is measured."""
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _MIB: Final = 2**20

@@ -18,19 +18,13 @@ from walhouse.postgres.finding import Finding, Severity
 from walhouse.postgres.slot import create_slot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.fixtures_server import Database
     from walhouse.config.connection import ConnectionSettings
     from walhouse.postgres.connection import Connection
 
 pytestmark = pytest.mark.server
-
-
-@pytest.fixture
-def connection(database: Database) -> Iterator[Connection]:
-    with closing(connect(database.settings)) as opened:
-        yield opened
 
 
 def _check(

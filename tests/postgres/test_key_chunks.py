@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +12,6 @@ from walhouse.lsn import Lsn
 from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.pgoutput.image import unpack_row
 from walhouse.postgres.catalog import read_relations
-from walhouse.postgres.connection import connect
 from walhouse.postgres.key_chunks import (
     KeyChunk,
     KeyedTable,
@@ -27,19 +25,11 @@ from walhouse.postgres.key_chunks import (
 from walhouse.postgres.visibility import Visibility
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.fixtures_server import Database
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.key_chunks import Key
 
 pytestmark = pytest.mark.server
-
-
-@pytest.fixture
-def connection(database: Database) -> Iterator[Connection]:
-    with closing(connect(database.settings)) as opened:
-        yield opened
 
 
 def table_of(connection: Connection, name: str = "t", condition: str | None = None) -> KeyedTable:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,14 +12,13 @@ from tests.postgres.wire import copy_rows, read_stream
 from walhouse.errors import DecodingNoticeError, PublicationMissingError, TemporarySpaceError
 from walhouse.names import quote_postgres
 from walhouse.postgres import copy_out
-from walhouse.postgres.connection import connect
 from walhouse.postgres.peek import peek_blocks
 from walhouse.postgres.probe import has_frames
 from walhouse.postgres.slot import create_slot, required_slot
 from walhouse.postgres.wal import insert_lsn, wait_flushed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.fixtures_server import Database
     from walhouse.config.connection import ConnectionSettings
@@ -28,12 +26,6 @@ if TYPE_CHECKING:
     from walhouse.postgres.connection import Connection
 
 pytestmark = pytest.mark.server
-
-
-@pytest.fixture
-def connection(database: Database) -> Iterator[Connection]:
-    with closing(connect(database.settings)) as opened:
-        yield opened
 
 
 @pytest.fixture

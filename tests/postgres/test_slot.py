@@ -37,19 +37,13 @@ from walhouse.postgres.snapshot import imported_snapshot
 from walhouse.postgres.wal import flushed_lsn, insert_lsn, wait_flushed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.fixtures_server import Database, Server
     from walhouse.config.connection import ConnectionSettings
     from walhouse.postgres.connection import Connection
 
 pytestmark = pytest.mark.server
-
-
-@pytest.fixture
-def connection(database: Database) -> Iterator[Connection]:
-    with closing(connect(database.settings)) as opened:
-        yield opened
 
 
 def _name(database: Database) -> str:

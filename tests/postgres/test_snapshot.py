@@ -28,7 +28,7 @@ from walhouse.postgres.snapshot import (
 from walhouse.postgres.wal import insert_lsn, wait_flushed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from tests.fixtures_server import Database
     from walhouse.config.connection import ConnectionSettings
@@ -36,12 +36,6 @@ if TYPE_CHECKING:
     from walhouse.postgres.connection import Connection
 
 pytestmark = pytest.mark.server
-
-
-@pytest.fixture
-def connection(database: Database) -> Iterator[Connection]:
-    with closing(connect(database.settings)) as opened:
-        yield opened
 
 
 def _relation(connection: Connection, table: str, selection: TableFilter | None = None) -> RelationDescription:

@@ -15,17 +15,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Final
 
-from walhouse.errors import NoFreeSlotError
+from walhouse.errors import SourceError
 from walhouse.lsn import PAGE_SIZE, Lsn, LsnRange
 from walhouse.postgres.connection import connect
 from walhouse.postgres.peek import decoded_blocks
-from walhouse.postgres.slot_copy import SlotCopy, copied_slot
+from walhouse.postgres.slot_copy import copied_slot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from walhouse.config.connection import ConnectionSettings
     from walhouse.postgres.slot import SlotState
+    from walhouse.postgres.slot_copy import SlotCopy
 
 PIECE: Final = 128 * 2**20
 """Bytes of WAL in a piece. To begin one the server reads again all WAL from where the slot's decoding starts: a
@@ -54,39 +55,30 @@ def pieces_blocks(
     """The blocks of the peeks of all pieces, in order, as ``peek_blocks`` has them of one.
 
     ``ends`` are those of ``cut``. The first piece is read from the slot itself, which must be free, the others from two
-    temporary copies in turn; without free slots for these, all is read at once. Raises as ``peek_blocks``.
+    temporary copies in turn; where the server gives none, all is read at once. Raises as ``peek_blocks``.
     """
     with ExitStack() as opened:
-        copies = _copies(settings, slot, min(2, len(ends) - 1), opened)
         connection = opened.enter_context(closing(connect(settings)))
+        copies = _copies(settings, slot, min(2, len(ends) - 1), opened)
         if not copies:
-            yield from decoded_blocks(settings, connection, slot, publication, ends[-1])
-            return
-        begins: list[Callable[[], Iterator[list[bytes]]]] = [
-            lambda: decoded_blocks(settings, connection, slot, publication, ends[0])
-        ]
-        for (start, end), copy in zip(itertools.pairwise(ends), itertools.cycle(copies), strict=False):
-            begins.append(_later_piece(copy, start, publication, end))
+            ends = ends[-1:]
+        later = zip(itertools.pairwise(ends), itertools.cycle(copies), strict=False)
         ahead = opened.enter_context(ThreadPoolExecutor(1, "walhouse-ahead"))
-        piece = begins[0]()
-        for following in begins[1:]:
-            decoding = ahead.submit(following)
+        piece = decoded_blocks(settings, connection, slot, publication, ends[0])
+        for (start, end), copy in later:
+            decoding = ahead.submit(copy.decoded, start, publication, end)
             yield from piece
             piece = decoding.result()
         yield from piece
 
 
-def _later_piece(copy: SlotCopy, start: Lsn, publication: str, end: Lsn) -> Callable[[], Iterator[list[bytes]]]:
-    return lambda: copy.decoded(start, publication, end)
-
-
 def _copies(settings: ConnectionSettings, slot: str, count: int, opened: ExitStack) -> list[SlotCopy]:
-    """So many copies, or none."""
+    """So many copies, or none: whatever refuses them, and what is wrong with the slot itself its own reading tells."""
     with ExitStack() as unless_all:
         try:
-            copies = [unless_all.enter_context(copied_slot(settings, slot, number)) for number in range(count)]
-        except NoFreeSlotError as error:
+            copies = [unless_all.enter_context(copied_slot(settings, slot)) for _ in range(count)]
+        except SourceError as error:
             log.info("The range is read in one piece. %s", error)
             return []
-        opened.push(unless_all.pop_all())
+        opened.enter_context(unless_all.pop_all())
     return copies

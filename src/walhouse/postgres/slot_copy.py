@@ -55,13 +55,12 @@ class SlotCopy:
 
 
 @contextmanager
-def copied_slot(settings: ConnectionSettings, slot: str, number: int) -> Iterator[SlotCopy]:
-    """A copy that lasts as long as the context. ``number`` tells it from other copies of the same slot and reader.
-
-    Raises NoFreeSlotError also where it would take the last free one, and the errors of a slot.
+def copied_slot(settings: ConnectionSettings, slot: str) -> Iterator[SlotCopy]:
+    """A copy that lasts as long as the context. Raises NoFreeSlotError also where it would take the last free one, and
+    the errors of a connection and of a slot.
     """
     with closing(connect(settings)) as connection:
-        name = f"{slot[:_NAME_BYTES]}_ahead_{connection.info.backend_pid}_{number}"
+        name = f"{slot[:_NAME_BYTES]}_ahead_{connection.info.backend_pid}"
         _require_spare(connection, slot)
         with slot_errors(settings, slot):
             one_row(connection, "SELECT pg_copy_logical_replication_slot(%s, %s, true)", [slot, name])

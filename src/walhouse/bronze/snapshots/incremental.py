@@ -119,8 +119,8 @@ class IncrementalSnapshots(BronzeReader):
         upcoming = progress.next(progress.captured_to, progress.publication)
         upcoming = replace(upcoming, messages=progress.messages, queue=queue, awaited=(upcoming.pass_number,)).opened()
         reading = RowsOf(snapshot_id, *head.table, queue.next_chunk - read.chunks)
-        at_once = head.chunks == 0 and read.after == read.upto
-        if read.after == read.upto:
+        ended = read.after == read.upto
+        if ended:
             queue = queue.after_finished_head()
             told = _ended(queue, read, ScanStatus.SUCCEEDED, rows_of=reading)
             upcoming = replace(upcoming, queue=queue).telling(*told)
@@ -129,7 +129,7 @@ class IncrementalSnapshots(BronzeReader):
         estimate = of_chunks(read, self._settings.chunk_rows, estimated_rows(self._conn, read.table), time.time())
         how_far = f"{read.table} {estimate}".strip()
         note = _told(written.queue, read, Event.IN_PROGRESS)
-        return ChunksRead(written, rows, note, how_far, {reading: rows} if at_once else {})
+        return ChunksRead(written, rows, note, how_far, {reading: rows} if ended and head.chunks == 0 else {})
 
     def _next_chunks(self, head: QueuedTable, table: KeyedTable, first: int) -> list[KeyChunk]:
         """Of a pass. Rows without a key come with the last of those that have one."""
