@@ -18,6 +18,7 @@ from tests.pgoutput.streams import NAMES, NO_COLUMNS, Stream, streams
 from walhouse.errors import FrameError
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.names import TableName
+from walhouse.pgoutput import images
 from walhouse.pgoutput.column import ColumnDescription
 from walhouse.pgoutput.decoder import Decoder
 from walhouse.pgoutput.image import unpack_row
@@ -68,6 +69,17 @@ def test_tables_and_columns_left_out_never_land_and_change_no_sequence_number(
     assert counts.changes + counts.filtered == sum(row["kind"] == "change" for row in everything)
     positions = {(row["commit_lsn"], row["seq"]) for row in everything if row["kind"] == "change"}
     assert positions.issuperset((row["commit_lsn"], row["seq"]) for row in rows if row["kind"] == "change")
+
+
+@fast
+@given(streams(), SELECTIONS, CUTS)
+def test_long_values_that_are_copied_one_by_one_give_the_same_rows(
+    stream: Stream, selection: Selection, cuts: list[int]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(images, "_LONG", 0)
+        rows, _ = decode(stream.frames(), selection=selection, cuts=cuts)
+    assert plain(rows) == stream.rows(EVERYTHING, selection)
 
 
 @fast

@@ -67,7 +67,9 @@ class WalRangePlan:
         masks = MaskBook(self.masks)
         lone_messages = {lsn for lsn in self.decoder.seen_messages if lsn >= window.end}
         for blocks in pieces_blocks(self.settings, self.slot, self.publication, self.pieces):
-            for rows in decoder.decode(frames_from_copy(blocks)):
+            frames = frames_from_copy(blocks)
+            blocks.clear()  # a row may have a hundred MiB, and is not to be kept twice
+            for rows in decoder.decode(frames):
                 lone_messages.update(_lone_messages(rows, window.end))
                 yield masks.masked(without_unwanted_messages(rows, self.messages), decoder.relations)
         counts = {name: int(value) for name, value in asdict(decoder.finish()).items() if value is not None}

@@ -6,7 +6,8 @@ Invariant: the text at place ``p`` of an image is the value of the relation desc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +15,18 @@ import pyarrow.compute as pc
 
 from walhouse.errors import FrameError
 from walhouse.pgoutput.frames import Frames, first_true
-from walhouse.pgoutput.image import MARK, join, marked
-from walhouse.pgoutput.texts import gather_texts
+from walhouse.pgoutput.image import MARK, SEPARATOR, join, marked
+from walhouse.pgoutput.texts import MAX_BYTES, gather_texts
 from walhouse.pgoutput.tuples import TEXT, UNCHANGED, Tuples
 
 if TYPE_CHECKING:
     from walhouse.pgoutput.relations import RelationList
     from walhouse.pgoutput.wire import Bools, Int64s
+
+_SEPARATOR: Final = SEPARATOR.encode()
+_MARK: Final = MARK.encode()
+_LONG: Final = 4096
+"""From so many bytes a value on, values are copied one by one: a row may have a hundred MiB, and is there once less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +89,36 @@ def images(
         problem = "A tuple has another number of columns than its Relation message."
         raise frames.failure(FrameError, problem, frame, int(frames.starts[frame]))
     offsets, picks = _picks(tuples, relation, relations)
+    kinds = tuples.kinds if picks is None else tuples.kinds[picks]
+    unsent = _names(kinds == UNCHANGED, offsets, rows, relation, relations)
+    packed = _packed_singly if frames.size > _LONG * len(kinds) else _packed
+    return Images(rows, packed(frames, tuples, offsets, picks)), unsent
+
+
+def _packed(frames: Frames, tuples: Tuples, offsets: Int64s, picks: Int64s | None) -> pa.StringArray:
     texts = gather_texts(frames.buffer, tuples.bounds, picks=picks)
     needs_mark = _needs_mark(frames, tuples)
     if needs_mark.any():
         texts = marked(texts, pa.array(needs_mark if picks is None else needs_mark[picks]))
-    kinds = tuples.kinds if picks is None else tuples.kinds[picks]
-    unsent = _names(kinds == UNCHANGED, offsets, rows, relation, relations)
-    return Images(rows, join(pa.array(offsets, pa.int32()), texts)), unsent
+    return join(pa.array(offsets, pa.int32()), texts)
+
+
+def _packed_singly(frames: Frames, tuples: Tuples, offsets: Int64s, picks: Int64s | None) -> pa.StringArray:
+    """As ``_packed``, of few and long values: each is copied once, into its image."""
+    if len(frames.buffer) > MAX_BYTES:
+        raise ValueError("too many bytes at a time: Arrow's string offsets have 32 bits")
+    octets = frames.buffer.data
+    bounds = zip(tuples.bounds[::2].tolist(), tuples.bounds[1::2].tolist(), strict=True)
+    marks = np.where(_needs_mark(frames, tuples), _MARK, b"").tolist()
+    values = [(_SEPARATOR, mark, octets[start:end]) for mark, (start, end) in zip(marks, bounds, strict=True)]
+    order = range(len(values)) if picks is None else picks.tolist()
+    parts, lengths = [], [0]
+    for first, last in pairwise(offsets.tolist()):
+        image = [part for value in order[first:last] for part in values[value]][1:]
+        parts += image
+        lengths.append(sum(map(len, image)))
+    ends = np.cumsum(lengths, dtype=np.int32)
+    return pa.StringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(b"".join(parts)))
 
 
 def _needs_mark(frames: Frames, tuples: Tuples) -> Bools:
