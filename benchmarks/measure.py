@@ -140,7 +140,7 @@ class Bench:
             def run() -> float:
                 with longest_transaction(source.dsn) as longest:
                     seconds = work()
-                self._result.longest_transaction[name] = longest.seconds
+                self._result.longest_transaction |= {name: longest.seconds, f"{name}_slot": longest.of_slot}
                 return seconds
 
             return run

@@ -147,9 +147,9 @@ def _load_text(result: Json) -> str:
         f" ({lag['stream_alone']:.1f} s without the snapshot)"
     )
     return (
-        "While the table is read once more by chunks: the longest transaction on the source takes"
+        "While the table is read once more by chunks: the longest transaction that reads it takes"
         f" {longest['walhouse']:.2f} s (Debezium's {longest['debezium_default']:.2f} s, with its larger chunks"
-        f" {longest['debezium_large']:.2f} s){waits}."
+        f" {longest['debezium_large']:.2f} s), the longest that reads the slot {longest['walhouse_slot']:.2f} s{waits}."
     )
 
 

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 _PERIOD_SECONDS: Final = 0.02
 _OPEN: Final = """
-    SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0)::float8 FROM pg_stat_activity
+    SELECT coalesce(max(age) FILTER (WHERE NOT of_slot), 0)::float8,
+        coalesce(max(age) FILTER (WHERE of_slot), 0)::float8
+    FROM pg_stat_activity, LATERAL (
+        SELECT extract(epoch FROM clock_timestamp() - xact_start) AS age, query LIKE '%pg_logical_slot_%' AS of_slot
+    ) AS seen
     WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND datname = current_database()"""
 
 
@@ -23,6 +27,8 @@ class LongestTransaction:
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.of_slot = 0.0
+        """The same of those that read the slot, which Debezium reads outside of transactions."""
 
 
 @contextmanager
@@ -32,7 +38,8 @@ def longest_transaction(dsn: str) -> Iterator[LongestTransaction]:
 
     def look(connection: psycopg.Connection[Any]) -> None:
         row = connection.execute(_OPEN).fetchone()
-        longest.seconds = max(longest.seconds, 0.0 if row is None else row[0])
+        if row is not None:
+            longest.seconds, longest.of_slot = max(longest.seconds, row[0]), max(longest.of_slot, row[1])
 
     with repeated(dsn, look, pause_seconds=_PERIOD_SECONDS):
         yield longest

@@ -13,6 +13,8 @@ from walhouse.silver.records import pieces
 from walhouse.silver.records.pieces import Cut, Piece, Pieces, cuts
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 SIZES = st.lists(st.integers(0, 1 << 40), min_size=1, max_size=50)
@@ -74,6 +76,19 @@ def test_a_row_is_in_one_part_by_its_position_a_snapshot_first(
     assert [parts[position] for position in positions] == list(range(7))
     middle = Piece(found[2], (), found[5])
     assert {tuple(row) for row in middle.of(rows).collect()} == set(positions[2:5])
+
+
+@pytest.mark.spark
+def test_a_piece_of_a_long_snapshot_reads_no_more_files_than_its_rows_are_in(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = spark.range(4_000).selectExpr("10L AS commit_lsn", "'a.a' AS read", "id AS seq")
+    rows.repartitionByRange(8, "seq").write.format("delta").save(str(tmp_path / "snapshot"))
+    snapshot = spark.read.format("delta").load(str(tmp_path / "snapshot"))
+    piece = Piece(Cut(10, "a.a", 1_000), (), Cut(10, "a.a", 1_200)).of(snapshot)
+    assert piece.count() == 200
+    assert len(snapshot.inputFiles()) == 8
+    assert 1 <= len(piece.inputFiles()) <= 2
 
 
 @pytest.mark.spark

@@ -63,6 +63,9 @@ class Piece:
             rows = rows.where((F.col("commit_lsn") >= self.begin.commit_lsn) & self.begin.is_reached())
         if self.end is not None:
             rows = rows.where((F.col("commit_lsn") <= self.end.commit_lsn) & ~self.end.is_reached())
+        if self.begin is not None and self.end is not None and self.begin[:2] == self.end[:2]:
+            # within one snapshot of one table, which may have many files: this, too, is taken down to them
+            rows = rows.where((F.col("seq") >= self.begin.seq) & (F.col("seq") < self.end.seq))
         return rows
 
     @property
