@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from walhouse.pgoutput.image import unpack_row
 from walhouse.pgoutput.row import ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from walhouse.names import TableName
     from walhouse.pgoutput.relation import RelationDescription
@@ -93,3 +94,17 @@ def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
         table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.int64()))
     rows = [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
     return [row | {name: unpack_row(row[name]) for name in ("before", "after") if name in row} for row in rows]
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    """How many bytes Python and numpy, and Arrow, took at most while this ran; their peaks need not be at one time."""
+    usual = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(usual)
+    pa.set_memory_pool(pool)
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1] + (pool.max_memory() or 0)
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(usual)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.pgoutput.decoding import peak_of
 from tests.pgoutput.streams import TEXT
 from walhouse.errors import FrameError
 from walhouse.pgoutput import copy_text
@@ -56,3 +57,10 @@ def test_a_row_cut_anywhere_is_refused() -> None:
 def test_rows_of_another_shape_are_refused(columns: int) -> None:
     with pytest.raises(FrameError, match=f"{columns} columns"):
         images_of_copy([block(["a", "b"]), block(["a", "b"])], columns)
+
+
+@pytest.mark.parametrize("value", ["x" * (1 << 25), "abcdefg\n\\" * (1 << 22)], ids=["plain", "escaped"])
+def test_a_long_value_is_copied_once_on_its_way_into_its_image(value: str) -> None:
+    blocks = [block(["1", value])]
+    most = 1.1 * len(blocks[0]) + (1 << 23)
+    assert peak_of(lambda: images_of_copy(blocks, 2)) < most

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.pgoutput import encoder
-from tests.pgoutput.decoding import Selection, decode, frames_of, plan
+from tests.pgoutput.decoding import Selection, decode, frames_of, peak_of, plan
 from tests.pgoutput.encoder import Frame
 from tests.pgoutput.streams import NAMES, NO_COLUMNS, Stream, streams
 from walhouse.errors import FrameError
@@ -229,6 +229,13 @@ def test_batches_are_bounded_and_hold_all_rows() -> None:
     assert after == [[str(number), "x"] for number in range(40_000)]
     assert [seq for batch in batches for seq in batch.column("seq").to_pylist()] == [0, *range(40_000)]
     assert decoder.finish().changes == 40_000
+
+
+def test_a_long_value_is_copied_once_on_its_way_into_its_image() -> None:
+    long = "\\" + "x" * (1 << 25)
+    changes = (encoder.insert(16_384, ["1", long]), encoder.update(16_384, ["1", long]))
+    frames = frames_of(transaction(RELATION, *changes, commit_lsn=100_000))
+    assert peak_of(lambda: list(Decoder(plan(), Selection()).decode(frames))) < 2.2 * len(long)
 
 
 def test_a_plan_can_be_sent_to_another_process() -> None:
