@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.changes.killing import Killed, killed_in_gold_of
-from walhouse.errors import NothingAppliedError
+from walhouse.changes.epochs import Cut
+from walhouse.errors import NothingAppliedError, QueryError
+from walhouse.gold.cut import sql_at
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
     from walhouse.api import Walhouse
-    from walhouse.changes.epochs import Cut
+    from walhouse.lakehouse.layout import LakeLayout
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -89,3 +94,30 @@ def test_a_table_made_anew_stands_in_the_cut_of_its_epoch(accounts: Database, ma
     assert balance(house, house.cut()) == [15, 15]
     house.rebuild("gold", [PAYMENTS])
     assert balance(house, house.cut()) == balance(house) == [15, 15]
+
+
+def test_a_query_at_a_cut_names_any_table_and_has_its_own_braces_written_twice(
+    spark: SparkSession, lake: LakeLayout
+) -> None:
+    layout = replace(lake, table_name="{table}")
+    spark.sql(f"CREATE SCHEMA {layout.gold_schema}")
+    versions = {}
+    for number, name in enumerate(("args", "self", "table_0")):
+        table = TableName("public", name)
+        spark.sql(f"CREATE TABLE {layout.gold(table)} USING delta AS SELECT {number} AS id")
+        versions[table] = 0
+        spark.sql(f"INSERT INTO {layout.gold(table)} VALUES (9)")
+    cut = Cut(Lsn(1), versions)
+
+    def answer(query: str) -> list[object]:
+        return [row[0] for row in sql_at(spark, layout, query, cut).collect()]
+
+    every = "SELECT id FROM {self} UNION ALL SELECT id FROM {args} UNION ALL SELECT id FROM {self} ORDER BY id"
+    assert answer(every) == [0, 1, 1]
+    assert answer("SELECT concat('{{', id, '}}') FROM {table_0}") == ["{2}"]
+    assert answer("SELECT '{{}}'") == ["{}"]
+    for query in ("SELECT * FROM {args:x}", "SELECT * FROM {args!r}", "SELECT * FROM {args"):
+        with pytest.raises(QueryError):
+            answer(query)
+    with pytest.raises(NothingAppliedError, match="payments"):
+        answer("SELECT * FROM {payments}")

@@ -34,23 +34,41 @@ def gold_cut(spark: SparkSession, layout: LakeLayout, at: Lsn | None = None) -> 
 def sql_at(spark: SparkSession, layout: LakeLayout, query: str, cut: Cut) -> DataFrame:
     """Ask gold as of a cut; its tables stand in braces in the query, as ``{shop_orders}``.
 
-    Raises NothingAppliedError if one of them was not there, QueryError if a brace has no other.
+    Braces that are meant as such stand twice. Raises NothingAppliedError if one of the tables was not there, QueryError
+    if braces do not fit together or hold more than a name.
     """
     versions = {layout.gold(table).table: (layout.gold(table), version) for table, version in cut.versions.items()}
-    frames: dict[str, Any] = {}
-    for name in _names(query):
+    frames: dict[str, DataFrame] = {}
+    text = ""
+    for literal, name in _parts(query):
+        text += literal.replace("{", "{{").replace("}", "}}")
+        if name is None:
+            continue
         if name not in versions:
             raise NothingAppliedError(f"Gold had no table {name} at {cut.lsn}.", lsn=cut.lsn, table=name)
         table, version = versions[name]
         frames[name] = spark.read.option("versionAsOf", version).table(str(table))
-    return spark.sql(query, **frames)
+        text += f"{{table_{list(frames).index(name)}}}"
+    if not frames:  # without any, Spark takes the query as it stands
+        return spark.sql("".join(literal for literal, _ in _parts(query)))
+    # by numbers: a table's name may be that of one of the function's own parameters
+    numbered: dict[str, Any] = {f"table_{number}": frame for number, frame in enumerate(frames.values())}
+    return spark.sql(text, **numbered)
 
 
-def _names(query: str) -> set[str]:
+def _parts(query: str) -> list[tuple[str, str | None]]:
+    """The query in pieces: text, its braces single, and the table that stands in braces behind it."""
     try:
-        return {field for _, field, _, _ in Formatter().parse(query) if field is not None}
+        parts = list(Formatter().parse(query))
     except ValueError as error:
-        raise QueryError(
-            f"Braces hold gold's tables in a query at a position; these do not fit together: {error}.",
-            todo="Write braces that are meant as such twice: {{ and }}.",
-        ) from error
+        raise _brace_error(f"these do not fit together: {error}") from error
+    if any(form or conversion for _, _, form, conversion in parts):
+        raise _brace_error("some hold more than a name")
+    return [(literal, name) for literal, name, _, _ in parts]
+
+
+def _brace_error(problem: str) -> QueryError:
+    return QueryError(
+        f"Braces hold gold's tables in a query at a position; {problem}.",
+        todo="Write braces that are meant as such twice: {{ and }}.",
+    )
