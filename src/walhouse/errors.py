@@ -319,6 +319,16 @@ class FieldCollisionError(ConfigurationError):
     safe = "Nothing was printed, and the lake is as it was."
 
 
+class UnreadableFileError(LakeError):
+    """A file of a lake's table is missing or damaged. Fields: condition (Spark's name for it)."""
+
+    safe = "Nothing was changed."
+    todo = (
+        "If a VACUUM removed what an earlier position needs, name a later one. Otherwise restore the lake's folder;"
+        " silver and gold can be made anew from bronze: walhouse rebuild silver|gold TABLE."
+    )
+
+
 class TypeConflictError(LakeError):
     """The lake's column has another type than the source now needs. Fields: table, column, expected, found."""
 

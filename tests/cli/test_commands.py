@@ -134,6 +134,14 @@ def test_the_whole_path_by_commands(
     assert "'changed'" in shown
     assert "no such row" in shown
 
+    files = list((lake.schema_folder(lake.silver_schema) / "public_orders").rglob("part-*.parquet"))
+    assert files
+    for file in files:
+        file.unlink()
+    lost = failing(5, "sql", "--format", "csv", f"SELECT key.id FROM {lake.silver_schema}.public_orders")
+    assert "UnreadableFileError" in lost
+    assert "FAILED_READ_FILE" in lost
+
 
 def test_a_snapshot_is_asked_for_held_shown_and_waited_for(
     spark: SparkSession,

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from walhouse.bronze.snapshots.estimate import duration
 from walhouse.cli import options
 from walhouse.cli.failure import spark_condition
-from walhouse.errors import NotProvenError, QueryError
+from walhouse.errors import NotProvenError, QueryError, UnreadableFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from walhouse.ops.status import Status
     from walhouse.proof.verify import Proof
+
+_UNREADABLE: Final = "FAILED_READ_FILE"
+"""What Spark's names begin with for a file that is missing or damaged."""
 
 
 def status(
@@ -187,7 +190,10 @@ def sql(
 
 @contextmanager
 def _told_of_the_query() -> Iterator[None]:
-    """Raises QueryError: in Spark's own words where it did not understand the query, as it then has seen no row."""
+    """Raises QueryError: in Spark's own words where it did not understand the query, as it then has seen no row.
+
+    Raises UnreadableFileError where it is no fault of the query.
+    """
     from py4j.protocol import Py4JJavaError  # noqa: PLC0415  (see the package)
     from pyspark.errors import AnalysisException, PySparkException, PySparkRuntimeError  # noqa: PLC0415
 
@@ -201,6 +207,9 @@ def _told_of_the_query() -> Iterator[None]:
         condition = spark_condition(error)
         if condition is None:
             raise
+        if condition.startswith(_UNREADABLE):
+            problem = f"Spark cannot read a file of the tables that the query asks for ({condition})."
+            raise UnreadableFileError(problem, condition=condition) from error
         raise QueryError(
             f"Spark ended the query with {condition}. Its message is withheld, because it may quote a row.",
             todo="Correct the query, or the row it fails at (try_cast gives NULL for it). --debug shows the message.",
