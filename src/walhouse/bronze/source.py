@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from walhouse.config.masks import Masks
     from walhouse.lsn import Lsn
     from walhouse.names import TableName
+    from walhouse.pgoutput.frames import Frames
     from walhouse.pgoutput.relation import RelationDescription
 
 
@@ -67,9 +68,7 @@ class WalRangePlan:
         masks = MaskBook(self.masks)
         lone_messages = {lsn for lsn in self.decoder.seen_messages if lsn >= window.end}
         for blocks in pieces_blocks(self.settings, self.slot, self.publication, self.pieces):
-            frames = frames_from_copy(blocks)
-            blocks.clear()  # a row may have a hundred MiB, and is not to be kept twice
-            for rows in decoder.decode(frames):
+            for rows in decoder.decode(_taken(blocks)):
                 lone_messages.update(_lone_messages(rows, window.end))
                 yield masks.masked(without_unwanted_messages(rows, self.messages), decoder.relations)
         counts = {name: int(value) for name, value in asdict(decoder.finish()).items() if value is not None}
@@ -162,6 +161,13 @@ class SnapshotPlan:
             )
             yield masks.masked(rows_of_chunk, {relation.version: relation}, for_events=self.for_events)
             rows += part.rows
+
+
+def _taken(blocks: list[bytes]) -> Frames:
+    """The frames of blocks, which are taken out of their list: a row may have a hundred MiB, and is not kept twice."""
+    frames = frames_from_copy(blocks)
+    blocks.clear()
+    return frames
 
 
 def _lone_messages(rows: pa.RecordBatch, end: Lsn) -> list[int]:

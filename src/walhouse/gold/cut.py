@@ -38,22 +38,21 @@ def sql_at(spark: SparkSession, layout: LakeLayout, query: str, cut: Cut) -> Dat
     if braces do not fit together or hold more than a name.
     """
     versions = {layout.gold(table).table: (layout.gold(table), version) for table, version in cut.versions.items()}
-    frames: dict[str, DataFrame] = {}
-    text = ""
-    for literal, name in _parts(query):
-        text += literal.replace("{", "{{").replace("}", "}}")
-        if name is None:
-            continue
+    parts = _parts(query)
+    names = list(dict.fromkeys(name for _, name in parts if name is not None))
+    if not names:  # then Spark takes the query as it stands
+        return spark.sql("".join(literal for literal, _ in parts))
+    # by numbers: a table's name may be that of one of the function's own parameters
+    numbered = {name: f"table_{number}" for number, name in enumerate(names)}
+    frames: dict[str, Any] = {}
+    for name, number in numbered.items():
         if name not in versions:
             raise NothingAppliedError(f"Gold had no table {name} at {cut.lsn}.", lsn=cut.lsn, table=name)
         table, version = versions[name]
-        frames[name] = spark.read.option("versionAsOf", version).table(str(table))
-        text += f"{{table_{list(frames).index(name)}}}"
-    if not frames:  # without any, Spark takes the query as it stands
-        return spark.sql("".join(literal for literal, _ in _parts(query)))
-    # by numbers: a table's name may be that of one of the function's own parameters
-    numbered: dict[str, Any] = {f"table_{number}": frame for number, frame in enumerate(frames.values())}
-    return spark.sql(text, **numbered)
+        frames[number] = spark.read.option("versionAsOf", version).table(str(table))
+    braced = {name: f"{{{number}}}" for name, number in numbered.items()}
+    doubled = ((literal.replace("{", "{{").replace("}", "}}"), name) for literal, name in parts)
+    return spark.sql("".join(literal + ("" if name is None else braced[name]) for literal, name in doubled), **frames)
 
 
 def _parts(query: str) -> list[tuple[str, str | None]]:

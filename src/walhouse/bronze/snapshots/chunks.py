@@ -100,13 +100,14 @@ class Gathered:
         self._last: ChunkRows | None = None
 
     def add(self, chunk: KeyChunk, snapshot: ChunkSnapshot, blocks: list[bytes]) -> None:
-        """The next rows of a chunk, one a block."""
+        """The next rows of a chunk, one a block; they are taken out of the list, as none is to be kept twice."""
         before = self._last
         first = before.first_row + before.rows if before is not None and before.chunk == chunk.number else 0
         self._last = ChunkRows(chunk.number, str(snapshot.visibility), snapshot.lsn, first, len(blocks))
         self._parts.append(self._last)
         self.blocks += blocks
         self._size += sum(map(len, blocks))
+        blocks.clear()
 
     @property
     def is_full(self) -> bool:
