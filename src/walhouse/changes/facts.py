@@ -91,6 +91,10 @@ class Facts:
         )
 
 
+NOTHING: Final = Facts()
+"""Of no changes at all."""
+
+
 def _least(*values: int | None) -> int | None:
     return min((value for value in values if value is not None), default=None)
 

@@ -39,8 +39,17 @@ def fold(changes: DataFrame, relations: Sequence[RelationDescription], key: Gold
     events = key_events(changes, relations, key, found)
     if found.moves and found.toasted:
         return _finish(segments_with_values(events, found), relations, found)
-    folded = events.groupBy("key").agg(last_event().alias("last"), *latest_states(found))
-    return _finish(folded.withColumn("base_key", F.col("key")), relations, found)
+    return _finish(_last_of_each(events, key, found), relations, found)
+
+
+def _last_of_each(events: DataFrame, key: GoldKey, found: Survey) -> DataFrame:
+    """``key``, ``last`` and the states, and ``base_key``, the same as the key: no row moved."""
+    # grouped by the texts, not by their array: Spark sorts by a text's first bytes, and by an array only as a whole
+    texts = {f"key_{place}": F.col("key")[place] for place in range(len(key))}
+    apart = events.withColumns(texts).drop("key")
+    folded = apart.groupBy(*texts).agg(last_event().alias("last"), *latest_states(found))
+    whole = F.array(*texts)
+    return folded.withColumns({"key": whole, "base_key": whole})
 
 
 def _finish(folded: DataFrame, relations: Sequence[RelationDescription], found: Survey) -> DataFrame:

@@ -100,6 +100,8 @@ def local_session(
         # a lake's round has more classes than the default of 100: the wide ones would be compiled anew in each round
         "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.databricks.delta.snapshotPartitions": "1",
+        # a MERGE's rows are in a part for each core already: to shuffle them once more took a seventh of gold's time
+        "spark.databricks.delta.optimizeWrite.enabled": "false",
         # the first commit of a process rewrites a table's files, however few, that are smaller than half of this
         "spark.databricks.delta.autoCompact.maxFileSize": str(32 * 2**20),
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(cores),

@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walhouse.changes.columns import latest_columns
+from walhouse.changes.facts import NOTHING
 from walhouse.silver.settings import NO_MASKS
 from walhouse.silver.types.defaults import default_value
 from walhouse.silver.types.registry import describe, silver_type
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import DataType, StructField, StructType
 
+    from walhouse.changes.facts import Facts
     from walhouse.pgoutput.column import ColumnDescription
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.silver.modes import TypeModes
@@ -52,10 +54,10 @@ class SilverColumn(NamedTuple):
     type: SilverType
     slot: int
     """Where its texts are, see ``walhouse.silver.texts``."""
-    changes_only: bool = False
-    """Whether a new row can lack it just because it did not change, whatever its type."""
     hidden: bool = False
     """Whether rows show another text than the key does."""
+    left_out: bool = False
+    """Whether some new row of the epoch came without it, since it did not change."""
 
     @property
     def form(self) -> Form:
@@ -73,11 +75,6 @@ class SilverColumn(NamedTuple):
         return default_value(self.column, self.type) or self.type.fallback
 
     @property
-    def toastable(self) -> bool:
-        """Whether its value can be missing from a new row because it did not change."""
-        return self.type.toastable or self.changes_only
-
-    @property
     def before(self) -> str:
         """Column of the old tuple's text."""
         return f"before_{self.slot}"
@@ -85,7 +82,7 @@ class SilverColumn(NamedTuple):
     @property
     def sent(self) -> str:
         """Column of the new row's text, as it was sent."""
-        return f"sent_{self.slot}" if self.toastable else self.after
+        return f"sent_{self.slot}" if self.left_out else self.after
 
     @property
     def after(self) -> str:
@@ -113,15 +110,19 @@ def silver_columns(
     modes: TypeModes,
     fields: Fields | None = None,
     masks: TextMasks = NO_MASKS,
+    facts: Facts = NOTHING,
 ) -> tuple[SilverColumn, ...]:
-    """All columns of these versions that events have. ``relations``: alike, see ``alike``. ``fields``: those in use."""
+    """All columns of these versions that events have. ``relations``: alike, see ``alike``. ``fields``: those in use.
+
+    ``facts``: those of the changes that are to be read.
+    """
     found = {name: (column, silver_type(column, modes)) for name, column in latest_columns(relations).items()}
     shown = {name: (column, kind) for name, (column, kind) in found.items() if kind is not None}
     names = name_fields(((name, _form(kind)) for name, (_, kind) in shown.items()), fields or {})
-    changes_only = any(relation.sends_changed_columns for relation in relations)
+    left_out = facts.left_out | facts.in_old_row
     hidden = {name for relation in relations for name in masks.masked_columns(relation)}
     return tuple(
-        SilverColumn(name, names[name, _form(kind)], column, kind, slot, changes_only, name in hidden)
+        SilverColumn(name, names[name, _form(kind)], column, kind, slot, name in hidden, name in left_out)
         for slot, (name, (column, kind)) in enumerate(shown.items())
     )
 

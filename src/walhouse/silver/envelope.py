@@ -36,10 +36,10 @@ def envelope(epoch: TableEpoch, target: StructType, settings: SilverSettings) ->
 
     A superseded snapshot row gives no event, nor does the mark that a whole table's reading begins.
     """
+    epoch = replace(epoch, known_facts=epoch.facts)  # of all its changes, not of each part's
     groups = alike(epoch.relations, settings.types)
     if len(groups) == 1:
         return _of_alike(epoch, target, settings)
-    epoch = replace(epoch, known_facts=epoch.facts)  # of all its changes, not of each part's
     parts = [_of_alike(_part(epoch, versions), target, settings) for versions in groups]
     return reduce(lambda one, other: one.unionAll(other), parts)
 
@@ -52,7 +52,8 @@ def _part(epoch: TableEpoch, versions: tuple[RelationDescription, ...]) -> Table
 def _of_alike(epoch: TableEpoch, target: StructType, settings: SilverSettings) -> DataFrame:
     """The events of relation versions within which each column has one form."""
     relations = epoch.relations
-    columns = silver_columns(relations, settings.types, fields_of(struct_of(target, "after")), settings.masks)
+    fields = fields_of(struct_of(target, "after"))
+    columns = silver_columns(relations, settings.types, fields, settings.masks, epoch.facts)
     images = Images(relations, columns, settings)
     before, after, key = (struct_of(target, name) for name in ("before", "after", "key"))
     texts = with_texts(

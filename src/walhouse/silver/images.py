@@ -89,8 +89,10 @@ class Images:
         lost = [
             f"CASE WHEN {is_lost(column)} THEN {string_literal(column.name)} END"
             for column in self._columns.values()
-            if column.toastable
+            if column.left_out
         ]
+        if not lost:
+            return NO_NAMES
         return f"CASE WHEN size(unchanged) > 0 THEN array_compact(array({', '.join(lost)})) ELSE {NO_NAMES} END"
 
     def unconverted(self, before: str, after: str) -> str:
@@ -139,11 +141,14 @@ class Images:
         return f"coalesce({value}, {column.made_up})" if column.required else value
 
     def _before_value(self, column: SilverColumn) -> str:
-        value = column.type.convert(column.shown_before) if self._has_before(column) else null(column.type.spark)
+        has_before = self._has_before(column)
+        value = column.type.convert(column.shown_before) if has_before else null(column.type.spark)
         lacking = [r for r in self._relations if column.name in set(r.column_names) - set(r.identity_columns)]
         if not column.required or not lacking:
             return value
-        not_sent = f"before_kind = '{BeforeKind.KEY.value}' AND {column.before} IS NULL AND {of_versions(lacking)}"
+        not_sent = f"before_kind = '{BeforeKind.KEY.value}' AND {of_versions(lacking)}"
+        if has_before:
+            not_sent += f" AND {column.before} IS NULL"
         return f"CASE WHEN {not_sent} THEN {column.made_up} ELSE {value} END"
 
     def _has_before(self, column: SilverColumn) -> bool:
@@ -157,7 +162,7 @@ class Images:
 
     def _after_value(self, column: SilverColumn) -> str:
         value = column.type.convert(column.shown_after)
-        if not column.toastable or column.type.unavailable is None:
+        if not column.left_out or column.type.unavailable is None:
             return value
         return f"CASE WHEN {is_lost(column)} THEN {self._placeholder(column)} ELSE {value} END"
 

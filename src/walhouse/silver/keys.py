@@ -90,7 +90,7 @@ def _old_tuples_with_key(relation: RelationDescription) -> str:
 def _differs(column: SilverColumn) -> str:
     """The texts differ, and so do the values: 1.0 and 1.00 are one key."""
     differs = f"NOT ({column.before} <=> {column.after})"
-    if column.toastable:
+    if column.left_out:
         differs += f" AND NOT {is_unchanged(column)}"
     if not column.type.total:
         convert = column.type.convert

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import LongType, StringType, StructType
 
-from walhouse.changes.facts import Facts
+from walhouse.changes.facts import NOTHING
 from walhouse.names import string_literal
 from walhouse.pgoutput.row import CHUNK_ID, Op
 
 if TYPE_CHECKING:
+    from walhouse.changes.facts import Facts
     from walhouse.names import TableName
     from walhouse.silver.settings import SilverSettings
 
@@ -47,8 +48,6 @@ XID_EPOCH: Final = 1 << 32
 
 _OF_CHUNK: Final = f"coalesce(startswith(snapshot.id, '{CHUNK_ID}'), false)"
 
-NOTHING: Final = Facts()
-
 CAPTURE_TIMES: Final = (
     "unix_millis(captured_at) AS ts_ms",
     "unix_micros(captured_at) AS ts_us",
@@ -64,7 +63,7 @@ def source(settings: SilverSettings, table: TableName, facts: Facts = NOTHING) -
     """
     is_read = f"op = '{Op.READ.value}'"
     # a chunk's row has a place of its own, but Debezium tells no position of it
-    lsn = f"CASE WHEN {_OF_CHUNK} THEN NULL WHEN {is_read} THEN commit_lsn ELSE lsn END"
+    lsn = _unless_of_chunk(facts, "NULL", f"CASE WHEN {is_read} THEN commit_lsn ELSE lsn END")
     committed = "coalesce(commit_ts, captured_at)"
     sequence = f"concat('[', coalesce(concat('\"', previous_end, '\"'), 'null'), ',\"', {lsn}, '\"]')"
     of_chunk = "concat('[\"', commit_lsn, '\",\"', commit_lsn, '\"]')"
@@ -75,7 +74,7 @@ def source(settings: SilverSettings, table: TableName, facts: Facts = NOTHING) -
         "ts_ms": f"unix_millis({committed})",
         "snapshot": f"CASE WHEN {is_read} THEN {_marker(facts)} ELSE 'false' END",
         "db": string_literal(settings.database),
-        "sequence": f"CASE WHEN {_OF_CHUNK} THEN {of_chunk} ELSE {sequence} END",
+        "sequence": _unless_of_chunk(facts, of_chunk, sequence),
         "ts_us": f"unix_micros({committed})",
         "ts_ns": f"unix_micros({committed}) * 1000L",
         "schema": string_literal(table.schema),
@@ -92,8 +91,12 @@ def source(settings: SilverSettings, table: TableName, facts: Facts = NOTHING) -
 
 def _marker(facts: Facts) -> str:
     """Of a snapshot row: of several that hold, the last of all, the first of all, the last of the table."""
-    whole = _marker_of_whole(facts)
-    return whole if facts.chunks is None else f"CASE WHEN {_OF_CHUNK} THEN 'incremental' ELSE {whole} END"
+    return _unless_of_chunk(facts, "'incremental'", _marker_of_whole(facts))
+
+
+def _unless_of_chunk(facts: Facts, of_chunk: str, value: str) -> str:
+    """The value, and another one for rows of chunks with a snapshot of their own."""
+    return value if facts.chunks is None else f"CASE WHEN {_OF_CHUNK} THEN {of_chunk} ELSE {value} END"
 
 
 def _marker_of_whole(facts: Facts) -> str:

@@ -42,7 +42,7 @@ def with_texts(
     found = [
         F.expr(f"coalesce({column.sent}, {_carried(column, column.before)}) AS {column.after}")
         for column in columns
-        if column.toastable
+        if column.left_out
     ]
     hidden = [column for column in columns if column.hidden]
     shown = []
@@ -52,7 +52,7 @@ def with_texts(
     carried = [
         F.expr(f"coalesce(shown_{column.sent}, {_carried(column, column.shown_before)}) AS {column.shown_after}")
         for column in hidden
-        if column.toastable
+        if column.left_out
     ]
     return changes.select("*", *sent, *shown).select("*", *found, *carried)
 

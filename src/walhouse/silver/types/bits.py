@@ -36,7 +36,6 @@ def _boolean() -> SilverType:
         "boolean",
         lambda text: f"CASE {text} WHEN '1' THEN true WHEN '0' THEN false END",
         "false",
-        toastable=False,
     )
 
 

@@ -112,7 +112,6 @@ def money(_: ColumnDescription, modes: TypeModes) -> SilverType:
             "double",
             lambda text: when_money(text, f"try_cast({bare(text)} AS double)"),
             "0D",
-            toastable=False,
         )
     if modes.decimal is DecimalMode.STRING:
         return SilverType(
@@ -120,7 +119,6 @@ def money(_: ColumnDescription, modes: TypeModes) -> SilverType:
             "string",
             lambda text: when_money(text, bare(text)),
             f"'{'0.' + '0' * digits if digits else '0'}'",
-            toastable=False,
         )
     if modes.decimal is DecimalMode.NATIVE:
         kind = DecimalType(19 + digits, digits)
@@ -129,7 +127,6 @@ def money(_: ColumnDescription, modes: TypeModes) -> SilverType:
             kind.simpleString(),
             lambda text: when_money(text, f"try_cast({amount(text)} AS {kind.simpleString()})"),
             f"CAST(0 AS {kind.simpleString()})",
-            toastable=False,
         )
     return SilverType(
         BinaryType(),
@@ -139,7 +136,6 @@ def money(_: ColumnDescription, modes: TypeModes) -> SilverType:
         semantic=DECIMAL,
         version=1,
         parameters={"scale": str(digits)},
-        toastable=False,
     )
 
 

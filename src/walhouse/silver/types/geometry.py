@@ -38,9 +38,7 @@ def point(_: ColumnDescription, __: TypeModes) -> SilverType:
 
     origin = f"X'0101{'0' * 38}'"
     zero = f"named_struct('x', 0D, 'y', 0D, 'wkb', {origin}, 'srid', CAST(NULL AS int))"
-    return SilverType(
-        _POINT, "struct", convert, zero, semantic="io.debezium.data.geometry.Point", version=1, toastable=False
-    )
+    return SilverType(_POINT, "struct", convert, zero, semantic="io.debezium.data.geometry.Point", version=1)
 
 
 def geometry(_: ColumnDescription, __: TypeModes) -> SilverType:

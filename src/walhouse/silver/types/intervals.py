@@ -32,7 +32,6 @@ def interval(_: ColumnDescription, modes: TypeModes) -> SilverType:
             "'P0Y0M0DT0H0M0S'",
             semantic="io.debezium.time.Interval",
             version=1,
-            toastable=False,
         )
     if modes.interval is IntervalMode.NATIVE:
         return SilverType(
@@ -40,7 +39,6 @@ def interval(_: ColumnDescription, modes: TypeModes) -> SilverType:
             "struct",
             lambda text: when_like(text, _INTERVAL, _parts(text)),
             "named_struct('months', 0, 'days', 0, 'microseconds', 0L)",
-            toastable=False,
         )
     return SilverType(
         LongType(),
@@ -49,7 +47,6 @@ def interval(_: ColumnDescription, modes: TypeModes) -> SilverType:
         "0L",
         semantic="io.debezium.time.MicroDuration",
         version=1,
-        toastable=False,
     )
 
 

@@ -36,7 +36,6 @@ def boolean(_: ColumnDescription, __: TypeModes) -> SilverType:
         "boolean",
         lambda text: f"CASE {text} WHEN 't' THEN true WHEN 'f' THEN false END",
         "false",
-        toastable=False,
     )
 
 
@@ -62,7 +61,6 @@ def _integer(kind: DataType, literal: str) -> SilverType:
         literal,
         lambda text: when_like(text, _INTEGER, f"try_cast({text} AS {name})"),
         f"CAST(0 AS {name})",
-        toastable=False,
     )
 
 
@@ -85,7 +83,7 @@ def _float(kind: DataType, literal: str) -> SilverType:
         finite = f"abs({value}) <> {name}('Infinity') OR endswith({text}, 'Infinity')"
         return when_like(text, _FLOAT, f"CASE WHEN {finite} THEN {value} END")
 
-    return SilverType(kind, literal, convert, f"CAST(0 AS {name})", toastable=False)
+    return SilverType(kind, literal, convert, f"CAST(0 AS {name})")
 
 
 def string(_: ColumnDescription, __: TypeModes) -> SilverType:
@@ -95,22 +93,20 @@ def string(_: ColumnDescription, __: TypeModes) -> SilverType:
 
 def short_string(_: ColumnDescription, __: TypeModes) -> SilverType:
     """The type "char" and others that are never stored out of line."""
-    return _text(toastable=False)
+    return _text()
 
 
 def name(column: ColumnDescription, modes: TypeModes) -> SilverType:
     """The text with ``include.unknown.datatypes``; else Debezium's field is there, but none of its values."""
     if modes.unknown:
-        return _text(toastable=False)
+        return _text()
     absent = "CAST(NULL AS string)" if column.nullable is not False else "''"
-    return SilverType(
-        StringType(), "string", lambda text: f"CASE WHEN {text} IS NOT NULL THEN {absent} END", "''", toastable=False
-    )
+    return SilverType(StringType(), "string", lambda text: f"CASE WHEN {text} IS NOT NULL THEN {absent} END", "''")
 
 
 def uuid(_: ColumnDescription, __: TypeModes) -> SilverType:
     """The text as PostgreSQL prints it."""
-    return _text("io.debezium.data.Uuid", toastable=False)
+    return _text("io.debezium.data.Uuid")
 
 
 def json(_: ColumnDescription, __: TypeModes) -> SilverType:
@@ -136,14 +132,13 @@ def tsvector(_: ColumnDescription, __: TypeModes) -> SilverType:
 def enum(column: ColumnDescription, _: TypeModes) -> SilverType:
     """The label; the field's parameter lists all labels in their order."""
     labels = {} if column.enum_labels is None else {"allowed": ",".join(column.enum_labels)}
-    return _text("io.debezium.data.Enum", parameters=labels, toastable=False)
+    return _text("io.debezium.data.Enum", parameters=labels)
 
 
 def _text(
     semantic: str | None = None,
     *,
     parameters: dict[str, str] | None = None,
-    toastable: bool = True,
 ) -> SilverType:
     return SilverType(
         StringType(),
@@ -154,6 +149,5 @@ def _text(
         version=1 if semantic else None,
         parameters=parameters or {},
         unavailable=lambda settings: string_literal(settings.placeholder_text),
-        toastable=toastable,
         total=True,
     )

@@ -39,8 +39,6 @@ class SilverType:
     parameters: Mapping[str, str] = field(default_factory=dict)
     unavailable: Callable[[SilverSettings], str] | None = None
     """How a TOASTed value that was not sent looks; None if the type cannot show it: the field is then NULL."""
-    toastable: bool = True
-    """False if PostgreSQL never stores such a value out of line, so that it is always sent."""
     total: bool = False
     """True if every text converts, so that there is nothing to look for among failures."""
     note: str | None = None

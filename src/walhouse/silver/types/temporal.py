@@ -52,7 +52,6 @@ def date(_: ColumnDescription, modes: TypeModes) -> SilverType:
             "date",
             lambda text: when_like(text, _PLAIN_DATE, f"try_cast({text} AS date)"),
             "DATE'1970-01-01'",
-            toastable=False,
         )
     semantic = "org.apache.kafka.connect.data.Date" if modes.time is TimeMode.CONNECT else "io.debezium.time.Date"
     return _integer(IntegerType(), "int32", semantic, _days_of_date)
@@ -125,7 +124,6 @@ def timestamp(column: ColumnDescription, modes: TypeModes) -> SilverType:
                 "timestamp_ntz",
                 lambda text: when_like(text, f"{_PLAIN_DATE} {_TIME}", f"try_cast({text} AS timestamp_ntz)"),
                 "TIMESTAMP_NTZ'1970-01-01 00:00:00'",
-                toastable=False,
             )
         case TimeMode.CONNECT:
             return _timestamp("org.apache.kafka.connect.data.Timestamp", 3)
@@ -194,12 +192,12 @@ def zoned_timestamp(column: ColumnDescription, _: TypeModes) -> SilverType:
 
 def _iso_text(semantic: str | None, convert: Callable[[str], str], epoch: str) -> SilverType:
     version = 1 if semantic else None
-    return SilverType(StringType(), "string", convert, epoch, semantic=semantic, version=version, toastable=False)
+    return SilverType(StringType(), "string", convert, epoch, semantic=semantic, version=version)
 
 
 def _integer(kind: DataType, literal: str, semantic: str, convert: Callable[[str], str]) -> SilverType:
     zero = f"CAST(0 AS {kind.simpleString()})"
-    return SilverType(kind, literal, convert, zero, semantic=semantic, version=1, toastable=False)
+    return SilverType(kind, literal, convert, zero, semantic=semantic, version=1)
 
 
 def _infinity(text: str, values: Mapping[str, int | str]) -> str:
