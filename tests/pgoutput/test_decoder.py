@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import pickle
+import weakref
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,12 +19,18 @@ from tests.pgoutput.streams import NAMES, NO_COLUMNS, Stream, streams
 from walhouse.errors import FrameError
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.names import TableName
+from walhouse.pgoutput import decoder as decoder_module
 from walhouse.pgoutput import images
 from walhouse.pgoutput.column import ColumnDescription
 from walhouse.pgoutput.decoder import Decoder
 from walhouse.pgoutput.image import unpack_row
 from walhouse.pgoutput.relation import describe
 from walhouse.pgoutput.row import TRANSACTION_SEQ
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from walhouse.pgoutput.frames import Frames
 
 EVERYTHING = LsnRange(Lsn(0), Lsn(2**62))
 TABLES = (TableName("public", "T 0"), TableName("öffentlich", "T 1"), TableName("öffentlich", "T 2"))
@@ -229,6 +236,27 @@ def test_batches_are_bounded_and_hold_all_rows() -> None:
     assert after == [[str(number), "x"] for number in range(40_000)]
     assert [seq for batch in batches for seq in batch.column("seq").to_pylist()] == [0, *range(40_000)]
     assert decoder.finish().changes == 40_000
+
+
+def test_no_batch_is_kept_while_the_next_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoder_module, "MAX_FRAMES", 10)
+    frames = frames_of(transaction(RELATION, *(encoder.insert(16_384, [str(number), "x"]) for number in range(40))))
+    made: list[weakref.ref[pa.RecordBatch]] = []
+    kept = []
+    decode = Decoder._decode
+
+    def watched(decoder: Decoder, part: Frames) -> pa.RecordBatch:
+        kept.append(sum(each() is not None for each in made))
+        batch = decode(decoder, part)
+        made.append(weakref.ref(batch))
+        return batch
+
+    monkeypatch.setattr(Decoder, "_decode", watched)
+    batches = Decoder(plan(), Selection()).decode(frames)
+    while next(batches, None) is not None:
+        pass
+    assert len(kept) > 3
+    assert not any(kept)
 
 
 def test_a_long_value_is_copied_once_on_its_way_into_its_image() -> None:

@@ -78,6 +78,26 @@ def test_the_last_blocks_are_held_back_until_nothing_more_can_be_said(
     assert b"\xff\xff" not in [block for blocks in taken for block in blocks]
 
 
+def test_blocks_are_handed_on_before_the_next_are_received(
+    database: Database, connection: Connection, slot: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A block may be a row of a hundred MiB."""
+    database.execute("INSERT INTO t SELECT n, 'x' FROM generate_series(1, 10) n")
+    received: list[bytes | None] = []
+    receive = copy_out._next_block
+
+    def watched(connection: Connection) -> bytes | None:
+        received.append(receive(connection))
+        return received[-1]
+
+    monkeypatch.setattr(copy_out, "_next_block", watched)
+    monkeypatch.setattr(copy_out, "BLOCKS", 1)
+    for handed_on, (block,) in enumerate(peek_blocks(database.settings, slot, "p", _flushed(connection)), 1):
+        assert received[handed_on - 1 :] == [block]
+        if handed_on == 10:
+            break
+
+
 @pytest.mark.parametrize("bound", ["BLOCKS", "BYTES"])
 def test_lists_of_blocks_are_bounded_and_together_are_the_range(
     database: Database, connection: Connection, slot: str, monkeypatch: pytest.MonkeyPatch, bound: str

@@ -67,10 +67,13 @@ class WalRangePlan:
         decoder = Decoder(self.decoder, self.selection)
         masks = MaskBook(self.masks)
         lone_messages = {lsn for lsn in self.decoder.seen_messages if lsn >= window.end}
+
+        def finished(rows: pa.RecordBatch) -> pa.RecordBatch:
+            lone_messages.update(_lone_messages(rows, window.end))
+            return masks.masked(without_unwanted_messages(rows, self.messages), decoder.relations)
+
         for blocks in pieces_blocks(self.settings, self.slot, self.publication, self.pieces):
-            for rows in decoder.decode(_taken(blocks)):
-                lone_messages.update(_lone_messages(rows, window.end))
-                yield masks.masked(without_unwanted_messages(rows, self.messages), decoder.relations)
+            yield from map(finished, decoder.decode(_taken(blocks)))
         counts = {name: int(value) for name, value in asdict(decoder.finish()).items() if value is not None}
         counts["relations"] += len(self.announced)
         progress = replace(
@@ -149,18 +152,22 @@ class SnapshotPlan:
             expressions=self.expressions,
             lock_holder=self.lock_holder,
         ):
-            images = images_of_copy(blocks, len(relation.columns))
-            part = ChunkRows(chunk.number, self.visibility, self.at, rows, len(images))
-            rows_of_chunk = snapshot_rows(
-                images,
-                relation,
-                [part],
-                pass_number=self.pass_number,
-                snapshot_id=self.snapshot_id,
-                captured_at=self.captured_at,
-            )
-            yield masks.masked(rows_of_chunk, {relation.version: relation}, for_events=self.for_events)
+            part = ChunkRows(chunk.number, self.visibility, self.at, rows, len(blocks))
             rows += part.rows
+            yield self._rows(blocks, relation, part, masks)
+
+    def _rows(
+        self, blocks: list[bytes], relation: RelationDescription, part: ChunkRows, masks: MaskBook
+    ) -> pa.RecordBatch:
+        rows = snapshot_rows(
+            images_of_copy(blocks, len(relation.columns)),
+            relation,
+            [part],
+            pass_number=self.pass_number,
+            snapshot_id=self.snapshot_id,
+            captured_at=self.captured_at,
+        )
+        return masks.masked(rows, {relation.version: relation}, for_events=self.for_events)
 
 
 def _taken(blocks: list[bytes]) -> Frames:
@@ -218,10 +225,28 @@ class _Reader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Part)
         with in_task():
-            yield from self.plan.batches(partition.number)
+            yield from letting_go(self.plan.batches(partition.number))
+
+
+def letting_go(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches, with an empty one before and after each large one.
+
+    PySpark's worker keeps the first batch to the end, and each until the next one is there: of several rows of
+    100 MiB in a row it would hold one while the next is received. Whatever makes the batches must not keep them either.
+    """
+    for batch in batches:
+        if batch.nbytes < _LARGE:
+            yield batch
+            continue
+        nothing = pa.RecordBatch.from_pylist([], batch.schema)
+        yield nothing
+        yield batch
+        del batch
+        yield nothing
 
 
 _REGISTERING = threading.Lock()
+_LARGE = 32 * 1024 * 1024
 
 
 def load(spark: SparkSession, plan: Plan) -> DataFrame:

@@ -135,10 +135,9 @@ class Decoder:
 
         Raises TruncatedFrameError, UnknownMessageError, UnknownTupleKindError, UnknownRelationError, FrameError.
         """
-        for part in frames.chunks(MAX_FRAMES, MAX_BYTES):
-            batch = self._decode(part)
-            if batch.num_rows:
-                yield batch
+        # no name for a batch: it would be kept while the next one is made
+        decoded = map(self._decode, frames.chunks(MAX_FRAMES, MAX_BYTES))
+        yield from filter(lambda batch: batch.num_rows, decoded)
 
     def finish(self) -> DecodedCounts:
         """What was decoded. Raises TruncatedFrameError if the Commit of the last transaction did not come."""

@@ -9,6 +9,7 @@ Source: PostgreSQL documentation, "Logical Streaming Replication Parameters" and
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from psycopg import sql
@@ -76,14 +77,12 @@ def decoded_blocks(
             return next(remaining), remaining
 
     def blocks() -> Iterator[list[bytes]]:
-        held, remaining = begun
+        first, remaining = begun
         with listening(connection, notices), slot_errors(settings, slot, publication):
-            for following in remaining:
+            for each in chain([first], remaining):
                 require_silence(notices, slot, upto)
-                yield held
-                held = following
+                yield each
         require_silence(notices, slot, upto)
-        yield held
 
     with listening(connection, notices):
         begun = when_free(begin)
