@@ -109,7 +109,7 @@ class SourceTable:
         self._send("u", old if moved or self.relation.replica_identity == "f" else None, new, unchanged)
 
     def _may_leave_out(self, name: str, value: str | None) -> bool:
-        if self.relation.sends_changed_columns:
+        if self.relation.replica_identity == "c":  # YugabyteDB's CHANGE: a new row has changed columns alone
             return name not in self.key
         return name in self.toasted and value is not None and value.startswith("T")
 

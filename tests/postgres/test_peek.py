@@ -66,7 +66,7 @@ def test_a_publication_that_is_missing_while_decoding_is_an_error_on_every_versi
     assert required_slot(connection, slot) == before
 
 
-def test_the_last_blocks_are_held_back_until_nothing_more_can_be_said(
+def test_no_blocks_are_handed_on_before_the_server_has_said_all(
     database: Database, connection: Connection, slot: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader that took all lists so far for a complete range must not get the last one before the warning."""

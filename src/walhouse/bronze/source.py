@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -228,6 +228,10 @@ class _Reader(DataSourceReader):
             yield from letting_go(self.plan.batches(partition.number))
 
 
+_LARGE: Final = 32 * 1024 * 1024
+"""Bytes of a batch. Lists of blocks end with the one that reaches 16 MiB: only a long row makes more of them."""
+
+
 def letting_go(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The batches, with an empty one before and after each large one.
 
@@ -246,7 +250,6 @@ def letting_go(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 _REGISTERING = threading.Lock()
-_LARGE = 32 * 1024 * 1024
 
 
 def load(spark: SparkSession, plan: Plan) -> DataFrame:

@@ -54,11 +54,6 @@ class RelationDescription:
         return TableName(self.schema, self.table)
 
     @property
-    def sends_changed_columns(self) -> bool:
-        """Whether a new row lacks every column that did not change, not TOASTed ones alone."""
-        return self.replica_identity == "c"
-
-    @property
     def column_names(self) -> tuple[str, ...]:
         """Names of the kept columns, by position."""
         return tuple(column.name for column in self.columns)

@@ -87,12 +87,7 @@ def _float(kind: DataType, literal: str) -> SilverType:
 
 
 def string(_: ColumnDescription, __: TypeModes) -> SilverType:
-    """text, varchar, char(n) with its blanks, citext."""
-    return _text()
-
-
-def short_string(_: ColumnDescription, __: TypeModes) -> SilverType:
-    """The type "char" and others that are never stored out of line."""
+    """text, varchar, char(n) with its blanks, citext, and others that are shown as they are printed."""
     return _text()
 
 
@@ -135,11 +130,7 @@ def enum(column: ColumnDescription, _: TypeModes) -> SilverType:
     return _text("io.debezium.data.Enum", parameters=labels)
 
 
-def _text(
-    semantic: str | None = None,
-    *,
-    parameters: dict[str, str] | None = None,
-) -> SilverType:
+def _text(semantic: str | None = None, *, parameters: dict[str, str] | None = None) -> SilverType:
     return SilverType(
         StringType(),
         "string",
