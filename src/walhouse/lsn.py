@@ -14,8 +14,14 @@ _TEXT: Final = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 PAGE_SIZE: Final = 8192
 """Bytes of a WAL page (XLOG_BLCKSZ; every packaged PostgreSQL is built with this size)."""
 
+PAGE_HEADER: Final = 24
+"""Bytes of a page's header (XLogPageHeaderData)."""
+
 LONG_PAGE_HEADER: Final = 40
-"""Bytes of the longest page header, that of a segment's first page; the header of other pages has 24."""
+"""Bytes of the header of a segment's first page (XLogLongPageHeaderData)."""
+
+SMALLEST_SEGMENT: Final = 1 << 20
+"""Bytes of the smallest segment that a server can be made with; a page that is no multiple of it has a short header."""
 
 
 class Lsn(int):
@@ -39,9 +45,11 @@ class Lsn(int):
         """The page's start if this position lies within the page's header, else the position itself.
 
         Right after a page header the server's insert LSN is ahead of its flushed LSN although no record lies between
-        them, so both must mean the same end of a range.
+        them, so both must mean the same end of a range. Behind a short header the last bytes of a record that began on
+        the page before may end where a long header would: they are not flushed with the page before.
         """
-        return Lsn(self - self % PAGE_SIZE) if self % PAGE_SIZE <= LONG_PAGE_HEADER else self
+        start = Lsn(self - self % PAGE_SIZE)
+        return start if self - start <= (PAGE_HEADER if start % SMALLEST_SEGMENT else LONG_PAGE_HEADER) else self
 
 
 class LsnRange(NamedTuple):

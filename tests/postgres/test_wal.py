@@ -10,7 +10,7 @@ import pytest
 
 from tests.postgres.wire import read_stream
 from walhouse.errors import WalNotFlushedError
-from walhouse.lsn import PAGE_SIZE, Lsn
+from walhouse.lsn import LONG_PAGE_HEADER, PAGE_HEADER, PAGE_SIZE, Lsn
 from walhouse.postgres.connection import connect
 from walhouse.postgres.peek import peek_blocks
 from walhouse.postgres.slot import create_slot
@@ -81,11 +81,37 @@ def test_wal_of_an_open_transaction_is_flushed_without_anything_to_be_decoded(da
         writer.execute("INSERT INTO t VALUES (1)")
         target = insert_lsn(connection)
         start = time.monotonic()
-        assert wait_flushed(connection, target, timeout_seconds=8) >= target
+        assert wait_flushed(connection, target, timeout_seconds=8) >= target.page_aligned()
         assert time.monotonic() - start < 3
         writer.execute("ROLLBACK")
         end = wait_flushed(connection, insert_lsn(connection))
     assert read_stream(peek_blocks(database.settings, "walhouse_nudge", "p", end)).kinds in {"", "BC"}
+
+
+def test_the_last_bytes_of_a_record_behind_a_page_header_are_waited_for(database: Database) -> None:
+    """The WAL writer flushes the page before, and not these: they end where a segment's first page has its header."""
+    database.execute("CREATE TABLE t (pad text)", "ALTER TABLE t ALTER pad SET STORAGE EXTERNAL")
+    with closing(connect(database.settings)) as connection, database.connect() as writer:
+        writer.execute("BEGIN")
+        target = _ended_behind_a_header(writer, connection)
+        assert wait_flushed(connection, target, timeout_seconds=8) >= target
+        writer.execute("ROLLBACK")
+
+
+def _ended_behind_a_header(writer: Connection, connection: Connection) -> Lsn:
+    """The end of a record of which 8 or 16 bytes are behind the header of the page that it reaches into."""
+    overhead = 0
+    for _ in range(200):
+        before = insert_lsn(connection)
+        to_page_end = PAGE_SIZE - before % PAGE_SIZE
+        length = max(1, min(to_page_end + 8 - overhead, 1500))
+        writer.execute("INSERT INTO t VALUES (repeat('x', %s))", (length,))
+        after = insert_lsn(connection)
+        if after // PAGE_SIZE == before // PAGE_SIZE:
+            overhead = after - before - length
+        elif after.page_aligned() == after and PAGE_HEADER < after % PAGE_SIZE <= LONG_PAGE_HEADER:
+            return after
+    raise AssertionError("no record ended right behind a page's header")
 
 
 def _cut(writer: Connection, connection: Connection) -> Lsn:
