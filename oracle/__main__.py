@@ -8,6 +8,7 @@ import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,8 @@ from pyspark.errors import PySparkException
 
 from oracle.compare import differences
 from oracle.debezium import start_tap
-from oracle.random_case import as_text, random_scenario, shrink
+from oracle.random_cases.scenarios import random_scenario
+from oracle.random_cases.shrinking import as_text, shrink
 from oracle.record import record
 from oracle.replay import replay
 from oracle.scenario import Scenario, scenarios
@@ -30,12 +32,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from fixtures.debezium import EngineProcess
-    from oracle.recording import Recording
+    from oracle.recording import Recording, Variant
 
 _AHEAD = 2
 """Recordings that are made ahead."""
 
 FOLDER = Path(__file__).resolve().parent.parent / ".walhouse" / "oracle"
+
+
+class Verdict(StrEnum):
+    """What was seen of a variant."""
+
+    EQUAL = "equal"
+    DIFFERS = "differs"
+    FAILED = "failed"
+    """The engine, the server or walhouse gave no events."""
 
 
 def main() -> int:
@@ -68,7 +79,7 @@ def _can_run(dsn: str, scenario: Scenario) -> bool:
 
 def _compare_all(dsn: str, chosen: list[Scenario], arguments: argparse.Namespace) -> int:
     spark = local_session(settings=SMALL_TABLES)
-    found: dict[str, int] = {}
+    found: dict[str, list[Verdict]] = {}
     with start_tap(FOLDER) as tap:
         with ThreadPoolExecutor(1) as pool:  # the engine mostly waits: the next case is recorded meanwhile
             upcoming = deque(pool.submit(record, dsn, tap, scenario) for scenario in chosen[:_AHEAD])
@@ -78,39 +89,49 @@ def _compare_all(dsn: str, chosen: list[Scenario], arguments: argparse.Namespace
                     upcoming.append(pool.submit(record, dsn, tap, later))
         if arguments.cases:
             for scenario in chosen:
-                if found[scenario.name]:
-                    _shrink(spark, dsn, tap, scenario)
-    failed = sum(found.values())
+                for verdict in set(found[scenario.name]) - {Verdict.EQUAL}:
+                    _shrink(spark, dsn, tap, scenario, verdict)
+    failed = sum(verdict != Verdict.EQUAL for verdicts in found.values() for verdict in verdicts)
     print(f"{failed} of {sum(len(each.variants) for each in chosen)} variants of {len(chosen)} scenarios differ.")
     return min(failed, 1)
 
 
-def _shrink(spark: SparkSession, dsn: str, tap: EngineProcess, scenario: Scenario) -> None:
-    shrunk = shrink(scenario, lambda each: bool(_compare(spark, each, lambda: record(dsn, tap, each), keep=False)))
-    print(f"The shortest that differs:\n\n{as_text(shrunk)}", flush=True)
+def _shrink(spark: SparkSession, dsn: str, tap: EngineProcess, scenario: Scenario, verdict: Verdict) -> None:
+    """Print the shortest scenario of which the same is to be said: one that fails may not become one that differs."""
+    shrunk = shrink(
+        scenario, lambda each: verdict in _compare(spark, each, lambda: record(dsn, tap, each), keep=False)
+    )
+    print(f"The shortest that {verdict}:\n\n{as_text(shrunk)}", flush=True)
 
 
-def _compare(spark: SparkSession, scenario: Scenario, recorded: Callable[[], Recording], *, keep: bool) -> int:
+def _compare(
+    spark: SparkSession, scenario: Scenario, recorded: Callable[[], Recording], *, keep: bool
+) -> list[Verdict]:
     begun = time.monotonic()
     try:
         recording = recorded()
     except (psycopg.Error, RuntimeError) as error:
         print(f"failed   {scenario.name}  {error}", flush=True)
-        return len(scenario.variants)
+        return [Verdict.FAILED] * len(scenario.variants)
     if keep:
         recording.save()
-    failed = 0
+    verdicts = []
     for name, variant in recording.variants.items():
-        try:
-            found = differences(variant.events, replay(spark, recording, variant.properties))
-        except (PySparkException, WalhouseError) as error:
-            found = [str(error).splitlines()[0]]
-        failed += bool(found)
-        print(f"{'differs' if found else 'equal  '}  {scenario.name}  {name}  ({len(variant.events)} records)")
+        verdict, found = _compare_variant(spark, recording, variant)
+        verdicts.append(verdict)
+        print(f"{verdict:<7}  {scenario.name}  {name}  ({len(variant.events)} records)")
         for line in found:
             print(f"         {line}")
     print(f"         {time.monotonic() - begun:.1f} s", flush=True)
-    return failed
+    return verdicts
+
+
+def _compare_variant(spark: SparkSession, recording: Recording, variant: Variant) -> tuple[Verdict, list[str]]:
+    try:
+        found = differences(variant.events, replay(spark, recording, variant.properties))
+    except (PySparkException, WalhouseError, ValueError) as error:
+        return Verdict.FAILED, [str(error).splitlines()[0]]
+    return (Verdict.DIFFERS if found else Verdict.EQUAL), found
 
 
 def _arguments() -> argparse.Namespace:

@@ -150,7 +150,11 @@ class _Run:
     def _change(self, client: psycopg.Connection[Any], statement: str) -> None:
         try:
             client.execute(statement.encode())
-        except (psycopg.errors.IntegrityError, psycopg.errors.InFailedSqlTransaction):
+        except (
+            psycopg.errors.IntegrityError,
+            psycopg.errors.InFailedSqlTransaction,
+            psycopg.errors.InvalidSavepointSpecification,  # its SAVEPOINT came after what was refused
+        ):
             if not self.scenario.may_be_refused:
                 raise
 

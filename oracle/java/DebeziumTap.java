@@ -27,7 +27,7 @@ import java.util.concurrent.atomic.AtomicReference;
  * last row. It answers with one line: ok, or failed and why.
  */
 public class DebeziumTap {
-    private static final long LIMIT_SECONDS = 120;
+    private static final long LIMIT_SECONDS = 60;
     private static final String END = "oracle-end";
     private static final String LAST = "\"snapshot\":\"last\"";
 

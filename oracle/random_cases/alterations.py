@@ -1,0 +1,84 @@
+"""Random changes of tables, between two transactions.
+
+Invariant: each gives the statements and the table as it is after them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from oracle.random_cases.tables import column_name, random_column
+from oracle.random_cases.types import TYPES, literals
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from oracle.random_cases.tables import Column, Table
+
+
+def altered(random: Random, table: Table) -> tuple[list[str], Table]:
+    """Statements that change the table, and the table after them."""
+    ways = (_added, _dropped, _renamed, _retyped, _retyped, _made_nullable, _identified, _key_widened)
+    return next(made for way in random.sample(ways, len(ways)) if (made := way(random, table)) is not None)
+
+
+def _added(random: Random, table: Table) -> tuple[list[str], Table]:
+    column = random_column(random, _new_name(random, "n"), required=0)
+    return [f"ALTER TABLE {table.sql} ADD {column.ddl};"], replace(table, columns=(*table.columns, column))
+
+
+def _dropped(random: Random, table: Table) -> tuple[list[str], Table] | None:
+    if len(table.free) < 2:
+        return None
+    column = random.choice(table.free)
+    return [f"ALTER TABLE {table.sql} DROP {column.sql};"], _with(table, column, None)
+
+
+def _renamed(random: Random, table: Table) -> tuple[list[str], Table] | None:
+    if not table.free:
+        return None
+    column = random.choice(table.free)
+    other = replace(column, name=_new_name(random, "r"))
+    return [f"ALTER TABLE {table.sql} RENAME {column.sql} TO {other.sql};"], _with(table, column, other)
+
+
+def _retyped(random: Random, table: Table) -> tuple[list[str], Table] | None:
+    if not table.free:
+        return None
+    column = random.choice(table.free)
+    other = replace(column, type=random.choice(tuple(TYPES)), default=None)
+    value = f"CAST({random.choice(literals(other.type, required=other.required))} AS {other.type})"
+    change = f"ALTER {column.sql} DROP DEFAULT, ALTER {column.sql} TYPE {other.type} USING {value}"
+    return [f"ALTER TABLE {table.sql} {change};"], _with(table, column, other)
+
+
+def _made_nullable(random: Random, table: Table) -> tuple[list[str], Table] | None:
+    if not table.free:
+        return None
+    column = random.choice(table.free)
+    statement = f"ALTER TABLE {table.sql} ALTER {column.sql} DROP NOT NULL;"
+    return [statement], _with(table, column, replace(column, required=False))
+
+
+def _identified(random: Random, table: Table) -> tuple[list[str], Table]:
+    return table.with_identity(random.choice([each for each in table.identities() if each != table.identity]))
+
+
+def _key_widened(_: Random, table: Table) -> tuple[list[str], Table] | None:
+    bases = " ".join(column.generated or "" for column in table.columns)
+    for column in table.columns:
+        if column.name in table.key and column.type == "int4" and not table.partitioned and column.sql not in bases:
+            statement = f"ALTER TABLE {table.sql} ALTER {column.sql} TYPE int8;"
+            return [statement], _with(table, column, replace(column, type="int8"))
+    return None
+
+
+def _with(table: Table, column: Column, other: Column | None) -> Table:
+    """The table with another column in its place, or without it."""
+    columns = (other if each is column else each for each in table.columns)
+    return replace(table, columns=tuple(each for each in columns if each is not None))
+
+
+def _new_name(random: Random, start: str) -> str:
+    return column_name(random, f"{start}{random.randrange(1_000_000)}")

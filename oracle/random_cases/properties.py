@@ -1,0 +1,107 @@
+"""Random properties of the connector, and of the publication that it reads.
+
+Invariant: what names tables and columns names those of the case, so that each of these properties has something to do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from random import Random
+
+    from oracle.random_cases.tables import Column, Table
+
+MODES: Final[Mapping[str, tuple[str, ...]]] = {
+    "decimal.handling.mode": ("precise", "double", "string"),
+    "time.precision.mode": ("adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds"),
+    "binary.handling.mode": ("bytes", "base64", "base64-url-safe", "hex"),
+    "interval.handling.mode": ("numeric", "string"),
+    "hstore.handling.mode": ("json", "map"),
+    "include.unknown.datatypes": ("false", "true"),
+    "money.fraction.digits": ("2", "0", "3"),
+    "skipped.operations": ("t", "none", "u", "c,d"),
+    "tombstones.on.delete": ("true", "false"),
+    "skip.messages.without.change": ("false", "true"),
+    "provide.transaction.metadata": ("true", "false"),
+    "converter.replace.null.with.default": ("false", "true"),
+    "converter.schemas.enable": ("true", "false"),
+}
+"""Four of ten cases give each."""
+
+RARER: Final[Mapping[str, tuple[str, ...]]] = {
+    "unavailable.value.placeholder": ("gone", "hex:c5be00"),
+    "topic.delimiter": ("-", "_"),
+    "schema.name.adjustment.mode": ("avro", "avro_unicode"),
+    "field.name.adjustment.mode": ("avro", "avro_unicode"),
+    "extended.headers.enabled": ("false",),
+    "message.prefix.exclude.list": ("fo.", "outbox"),
+    "column.propagate.source.type": (".*",),
+    "datatype.propagate.source.type": (".*text", ".+numeric,.+int4"),
+    "include.schema.comments": ("true",),
+}
+"""One of ten does."""
+
+_MASKS: Final = (
+    "column.mask.with.0.chars",
+    "column.mask.with.5.chars",
+    "column.truncate.to.3.chars",
+    "column.mask.hash.SHA-256.with.salt.CzQMA0cB5K",
+    "column.mask.hash.v2.SHA-256.with.salt.CzQMA0cB5K",
+    "column.mask.hash.v2.MD5.with.salt.s",
+)
+
+
+def random_properties(random: Random, tables: list[Table]) -> dict[str, str]:
+    """Modes, and what names columns of the tables."""
+    given = {name: random.choice(values) for name, values in MODES.items() if random.random() < 0.4}
+    given |= {name: random.choice(values) for name, values in RARER.items() if random.random() < 0.1}
+    ways: tuple[Callable[[Random, list[Table]], dict[str, str]], ...] = (_mask, _mask, _some_columns, _key_columns)
+    for way in ways:
+        if random.random() < 0.15:
+            given |= way(random, tables)
+    if len(tables) > 1 and random.random() < 0.1:
+        given["table.exclude.list"] = _pattern(tables[0])
+    return given
+
+
+def random_publication(random: Random, tables: list[Table]) -> str:
+    """All tables, with options that these tables feel."""
+    options = []
+    if any(table.partitioned for table in tables) and random.random() < 0.5:
+        options.append("publish_via_partition_root")
+    if any(column.generated for table in tables for column in table.columns) and random.random() < 0.5:
+        options.append("publish_generated_columns = stored")
+    if random.random() < 0.05:
+        options.append(f"publish = '{random.choice(('insert, truncate', 'insert, update', 'update, delete'))}'")
+    return f"FOR ALL TABLES WITH ({', '.join(options)})" if options else "FOR ALL TABLES"
+
+
+def _mask(random: Random, tables: list[Table]) -> dict[str, str]:
+    return {random.choice(_MASKS): _columns(random, tables)}
+
+
+def _some_columns(random: Random, tables: list[Table]) -> dict[str, str]:
+    return {random.choice(("column.include.list", "column.exclude.list")): _columns(random, tables)}
+
+
+def _columns(random: Random, tables: list[Table]) -> str:
+    table = random.choice(tables)
+    some = random.sample(table.columns, random.randint(1, len(table.columns)))
+    anywhere = random.random() < 0.3
+    return ",".join(f".*{each.name}" if anywhere else f"{_pattern(table)}.{each.name}" for each in some)
+
+
+def _key_columns(random: Random, tables: list[Table]) -> dict[str, str]:
+    table = random.choice(tables)
+    fit = [each for each in table.columns if " " not in each.name]
+    some: list[Column] = random.sample(fit, min(random.randint(1, 2), len(fit)))
+    if not some or " " in _pattern(table):  # Debezium refuses blanks, too
+        return {}
+    return {"message.key.columns": f"{_pattern(table)}:{','.join(each.name for each in some)}"}
+
+
+def _pattern(table: Table) -> str:
+    """Of the table and its partitions."""
+    return f"{table.schema}.{table.name}" + (".*" if table.partitioned else "")

@@ -1,0 +1,80 @@
+"""A case that differs, made short, and written as a scenario's file.
+
+Invariant: what is left out is left out whole: a transaction keeps its end, a savepoint its way back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from oracle.scenario import PUBLICATION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from oracle.scenario import Scenario
+
+_PAIRS = {"BEGIN": {"COMMIT", "ROLLBACK"}, "SAVEPOINT s": {"ROLLBACK TO s"}}
+
+
+def shrink(scenario: Scenario, differs: Callable[[Scenario], bool]) -> Scenario:
+    """A shorter scenario that still differs: properties and statements are left out as long as it does."""
+    (properties,) = scenario.variants.values()
+    for name in properties:
+        (now,) = scenario.variants.values()
+        fewer = replace(scenario, variants={"random": {key: now[key] for key in now if key != name}})
+        if differs(fewer):
+            scenario = fewer
+    position = len(_statements(scenario)) - 1
+    while position >= 0:
+        statements = _statements(scenario)
+        shorter = _of_statements(scenario, statements[:position] + statements[position + 1 :])
+        if shorter is not None and differs(shorter):
+            scenario = shorter
+        position -= 1
+    return scenario
+
+
+def _statements(scenario: Scenario) -> tuple[str, ...]:
+    """What can be left out: the changes, or a snapshot's rows."""
+    return tuple(each for each in scenario.setup if _is_row(each)) if scenario.is_snapshot else scenario.changes
+
+
+def _of_statements(scenario: Scenario, statements: tuple[str, ...]) -> Scenario | None:
+    if scenario.is_snapshot:
+        return replace(scenario, setup=tuple(each for each in scenario.setup if not _is_row(each)) + statements)
+    return replace(scenario, changes=statements) if statements and _is_whole(statements) else None
+
+
+def _is_row(statement: str) -> bool:
+    return statement.startswith("INSERT")
+
+
+def _is_whole(statements: tuple[str, ...]) -> bool:
+    """Every BEGIN has its end, and every SAVEPOINT inside its way back."""
+    opened: list[str] = []
+    for statement in statements:
+        word = statement.rstrip(";")
+        if word in _PAIRS:
+            opened.append(word)
+        elif any(word in ends for ends in _PAIRS.values()) and (not opened or word not in _PAIRS[opened.pop()]):
+            return False
+    return not opened
+
+
+def as_text(scenario: Scenario) -> str:
+    """The scenario as a file, to be kept under fixtures/scenarios."""
+    return "\n".join(_lines(scenario)) + "\n"
+
+
+def _lines(scenario: Scenario) -> Iterator[str]:
+    (properties,) = scenario.variants.values()
+    yield f"-- {scenario.title}"
+    yield f"-- reference: {', '.join(scenario.references)}"
+    if scenario.publication != PUBLICATION:
+        yield f"-- publication: {scenario.publication}"
+    yield from (f"-- with: {name} = {value}" for name, value in properties.items())
+    yield from scenario.setup
+    yield "-- snapshot" if scenario.is_snapshot else "-- changes"
+    yield from scenario.changes
