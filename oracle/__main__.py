@@ -7,8 +7,8 @@ import sys
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from itertools import zip_longest
 from enum import StrEnum
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,9 +98,7 @@ def _compare_all(dsn: str, chosen: list[Scenario], arguments: argparse.Namespace
 
 def _shrink(spark: SparkSession, dsn: str, tap: EngineProcess, scenario: Scenario, verdict: Verdict) -> None:
     """Print the shortest scenario of which the same is to be said: one that fails may not become one that differs."""
-    shrunk = shrink(
-        scenario, lambda each: verdict in _compare(spark, each, lambda: record(dsn, tap, each), keep=False)
-    )
+    shrunk = shrink(scenario, lambda each: verdict in _compare(spark, each, lambda: record(dsn, tap, each), keep=False))
     print(f"The shortest that {verdict}:\n\n{as_text(shrunk)}", flush=True)
 
 

@@ -52,7 +52,7 @@ def _before_a_snapshot(random: Random, tables: list[Table]) -> list[str]:
         if random.random() < 0.2:
             made, tables[number] = altered(random, table)
             statements += made
-        statements += [_insert(random, tables[number]) for _ in range(random.randint(1, 6))]
+        statements += [_insert(random, table) for _ in range(random.randint(1, 6))]
     return statements
 
 

@@ -102,7 +102,6 @@ NO_DEFAULTS: Final = frozenset({"'24:00:00'"})
 """Literals whose default Java prints in its own way."""
 
 
-
 def literals(type_name: str, *, required: bool) -> list[str]:
     """Literals of a type. Of a required number NaN and infinity stop the engine."""
     unfit = {"'NaN'", "'Infinity'"} if required and type_name.startswith("numeric") else set()

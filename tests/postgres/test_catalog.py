@@ -46,7 +46,7 @@ def _versions_from_the_stream(
     found = {}
     for each in stream.relations.values():
         if each.oid in catalog:
-            key = catalog[each.oid].primary_key
+            key = catalog[each.oid].own_key
             kept = kept_positions(selection, each.name, each.identity, each.columns, key)
             found[each.name.table] = (
                 each.oid,

@@ -1,7 +1,8 @@
 """Values that are hidden before they become rows of bronze.
 
 Invariant: the plain value of a masked column is in no row of bronze. Excepted are the columns of keys, which Debezium
-does not hide in keys and by which gold tells rows, and types that are no texts, whose values Debezium does not touch.
+does not hide in keys and by which gold tells rows, and types that are no texts: Debezium hides none of their values.
+What events show of those is cut where it is made (``cut_to``).
 What rows show of the masked columns stands behind the texts of all columns, in their order: of a key's, too.
 Source: Debezium 3.6, PostgreSQL connector, ``column.mask…``, ``column.truncate…``; Java Object Serialization
 Specification, for the first version of the hash.
@@ -24,6 +25,7 @@ from walhouse.pgoutput.row import ROW
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from walhouse.names import TableName
     from walhouse.pgoutput.column import ColumnDescription
     from walhouse.pgoutput.relation import RelationDescription
 
@@ -46,7 +48,7 @@ class Masking:
         if rule.kind == "mask":
             return pa.array(["*" * rule.length] * len(texts), pa.string())
         if rule.kind == "truncate":
-            return pc.utf8_slice_codeunits(texts, 0, rule.length)
+            return _first_units(texts, rule.length)
         # each distinct text once; Arrow has no digests
         coded = texts.dictionary_encode()
         digests = [None if text is None else self._digest(text) for text in coded.dictionary.to_pylist()]
@@ -78,6 +80,17 @@ class MaskBook:
         position = relation.position(column)
         masking = None if position is None else self._of(relation).get(position)
         return text if masking is None else str(masking.apply(pa.array([text]))[0])
+
+    def hides_all(self, relation: RelationDescription, column: str) -> bool:
+        """Whether rows show the same of every text of a column, also where there is none."""
+        position = relation.position(column)
+        masking = None if position is None else self._of(relation).get(position)
+        return masking is not None and masking.rule.kind == "mask"
+
+    def cut_to(self, table: TableName, column: ColumnDescription) -> int | None:
+        """The length that a column's values are cut to where they are made of its text, which lands as it is."""
+        rule = first_matching(self._masks.rules, f"{table}.{column.name}")
+        return rule.length if rule is not None and rule.kind == "truncate" and not column.is_text else None
 
     def masked(
         self, rows: pa.RecordBatch, relations: dict[int, RelationDescription], *, for_events: bool = True
@@ -153,7 +166,18 @@ def _places(
     return offsets, lists.values.slice(0, int(offsets[-1])), present, places
 
 
+def _first_units(texts: pa.Array, length: int) -> pa.Array:
+    """Their first characters as Java counts them, where one beyond U+FFFF counts twice; half of one is left out.
+
+    PostgreSQL's texts have no U+0000, which is the other half meanwhile.
+    """
+    widened = pc.replace_substring_regex(texts, r"([\x{10000}-\x{10FFFF}])", "\0\\1")
+    return pc.replace_substring(pc.utf8_slice_codeunits(widened, 0, length), "\0", "")
+
+
 def _length(column: ColumnDescription) -> int:
+    if column.base_type == "char":
+        return 1
     typmod = column.typmod if column.base_typmod is None else column.base_typmod
     return typmod - 4 if column.base_type in _LIMITED and typmod >= 4 else 0
 

@@ -239,9 +239,14 @@ class Connector(BaseModel):
         return TableFilter(
             schemas=self._filter(self.schema_include_list, self.schema_exclude_list),
             tables=self._filter(self.table_include_list, self.table_exclude_list),
-            columns=self._filter(self.column_include_list, self.column_exclude_list),
+            columns=self._shown_columns,
             signals=self.signal_table,
+            keys=self.column_rules,
         )
+
+    @property
+    def _shown_columns(self) -> NameFilter:
+        return self._filter(self.column_include_list, self.column_exclude_list)
 
     @property
     def snapshot_filter(self) -> NameFilter:
@@ -262,7 +267,7 @@ class Connector(BaseModel):
     @property
     def column_rules(self) -> ColumnRules:
         """Which columns events show, and which are their keys."""
-        return ColumnRules(self.table_filter.columns, self.message_key_columns, self.case_sensitive_filters)
+        return ColumnRules(self._shown_columns, self.message_key_columns, self.case_sensitive_filters)
 
     @property
     def masks(self) -> Masks:

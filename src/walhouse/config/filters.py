@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from walhouse.config.java_regex import compile_pattern
 
@@ -52,6 +52,14 @@ class NameFilter:
         return not any_matches(self.exclude, name, case_sensitive=self.case_sensitive)
 
 
+class KeyChoice(Protocol):
+    """Which columns are chosen for a table's key."""
+
+    def key_of(self, table: TableName) -> tuple[str, ...] | None:
+        """The columns, in their order; None if none are."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class TableFilter:
     """What is captured of the source's tables and columns. Can be pickled."""
@@ -61,6 +69,7 @@ class TableFilter:
     columns: NameFilter = NameFilter()
     signals: TableName | None = None
     """The table of signals, which is captured in any case."""
+    keys: KeyChoice | None = None
 
     def captures(self, name: TableName) -> bool:
         """True if the table is captured: its schema and its ``schema.table`` pass, and it is not the system's."""
@@ -69,11 +78,13 @@ class TableFilter:
         return name == self.signals or (self.schemas.matches(name.schema) and self.tables.matches(str(name)))
 
     def kept_columns(self, name: TableName, columns: Sequence[str], key: Sequence[str]) -> tuple[int, ...]:
-        """Positions in ``columns`` of those that are kept; the columns of the key always are."""
+        """Positions in ``columns`` of those that are kept; those of the key, and of a chosen one, always are."""
+        chosen = None if self.keys is None else self.keys.key_of(name)
+        in_key = {*key, *(chosen or ())}
         return tuple(
             position
             for position, column in enumerate(columns)
-            if column in key or self.columns.matches(f"{name}.{column}")
+            if column in in_key or self.columns.matches(f"{name}.{column}")
         )
 
 

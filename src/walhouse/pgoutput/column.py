@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-_TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
-_TEXT_OIDS: Final = frozenset({25, 1042, 1043})
+_TEXTS: Final = frozenset({"text", "varchar", "bpchar", "char", "name"})
+_TEXT_OIDS: Final = frozenset({18, 19, 25, 1042, 1043})
 _FLOATS: Final = frozenset({"float4", "float8"})
 _FLOAT_OIDS: Final = frozenset({700, 701})
 _FIRST_OWN_OID: Final = 16384
@@ -47,11 +47,11 @@ class ColumnDescription:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is char, varchar, text or a domain over these, which alone can be masked. Where the catalog does
-        not know the column, its type may be such a domain, and counts."""
+        """Whether it holds characters to the JDBC driver, which alone can be masked: char, varchar, text, name, an enum
+        or a domain over these. Where the catalog does not know the column, its type may be one of them, and counts."""
         if self.base_type is None:
             return self.type_oid in _TEXT_OIDS or self.type_oid >= _FIRST_OWN_OID
-        return self.base_type in _TEXTS
+        return self.base_type in _TEXTS or self.kind == "e"
 
     @property
     def is_float(self) -> bool:

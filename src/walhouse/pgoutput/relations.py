@@ -136,7 +136,7 @@ class RelationBook:
             message.name,
             message.replica_identity,
             message.columns,
-            catalog.primary_key if catalog else None,
+            catalog.own_key if catalog else (),
         )
         described = describe(message.oid, message.name, message.replica_identity, message.columns, kept)
         return with_catalog(described, catalog, self._types)

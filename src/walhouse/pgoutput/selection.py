@@ -32,15 +32,13 @@ def kept_positions(
     name: TableName,
     replica_identity: str,
     columns: Sequence[ColumnDescription],
-    primary_key: Sequence[str] | None,
+    own_key: Sequence[str],
 ) -> tuple[int, ...]:
     """Positions of the kept columns among all published ones.
 
-    The key that must be kept is the replica identity; with identity full, which flags every column, the primary key if
-    there is one (so that columns of such a table can be left out at all).
+    What must be kept are the table's own key, which is in the keys of events, and the replica identity, by which rows
+    are told; but for identity full, which flags every column, so that columns of such a table can be left out at all.
     """
-    if replica_identity == "f":
-        key = tuple(primary_key or ())
-    else:
-        key = tuple(column.name for column in columns if column.identity)
+    identity = () if replica_identity == "f" else (column.name for column in columns if column.identity)
+    key = (*own_key, *identity)
     return tuple(selection.kept_columns(name, [column.name for column in columns], key))

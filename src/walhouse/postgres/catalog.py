@@ -166,17 +166,15 @@ def _describe(
     identity = identity_columns(relation["relreplident"], indexes)
     described = [_column(column, identity=identity is None or column["name"] in identity) for column in columns]
     primary_key = next((tuple(index["columns"]) for index in indexes if index["indisprimary"]), ())
-    kept = kept_positions(selection, name, relation["relreplident"], described, primary_key)
+    unique_keys = [tuple(index["columns"]) for index in indexes if index["is_key"] and not index["indisprimary"]]
+    own_key = primary_key or next(iter(unique_keys), ())
+    kept = kept_positions(selection, name, relation["relreplident"], described, own_key)
     description = describe(relation["oid"], name, relation["relreplident"], described, kept)
     names = set(description.column_names)
     return replace(
         description,
         primary_key=primary_key if names.issuperset(primary_key) else None,
-        unique_keys=tuple(
-            tuple(index["columns"])
-            for index in indexes
-            if index["is_key"] and not index["indisprimary"] and names.issuperset(index["columns"])
-        ),
+        unique_keys=tuple(key for key in unique_keys if names.issuperset(key)),
         comment=relation["comment"],
         partitioned=relation["partitioned"],
     )

@@ -185,9 +185,7 @@ def _identifies_rows(relation: RelationDescription, column: ColumnDescription) -
 
 def _kept(rules: ColumnHandling, relation: RelationDescription) -> list[ColumnDescription]:
     """The columns that bronze gets."""
-    kept = kept_positions(
-        rules.selection, relation.name, relation.replica_identity, relation.columns, relation.primary_key
-    )
+    kept = kept_positions(rules.selection, relation.name, relation.replica_identity, relation.columns, relation.own_key)
     return [relation.columns[position] for position in kept]
 
 

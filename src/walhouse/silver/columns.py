@@ -7,12 +7,14 @@ it is. A column whose type is altered so that its values take another form gets 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walhouse.changes.columns import latest_columns
 from walhouse.changes.facts import NOTHING
 from walhouse.silver.settings import NO_MASKS
 from walhouse.silver.types.defaults import default_value
+from walhouse.silver.types.lengths import can_be_cut
 from walhouse.silver.types.registry import describe, silver_type
 
 if TYPE_CHECKING:
@@ -58,6 +60,8 @@ class SilverColumn(NamedTuple):
     """Whether rows show another text than the key does."""
     left_out: bool = False
     """Whether some new row of the epoch came without it, since it did not change."""
+    cut: int | None = None
+    """The length that rows show of its values; None: all."""
 
     @property
     def form(self) -> Form:
@@ -120,11 +124,17 @@ def silver_columns(
     shown = {name: (column, kind) for name, (column, kind) in found.items() if kind is not None}
     names = name_fields(((name, _form(kind)) for name, (_, kind) in shown.items()), fields or {})
     left_out = facts.left_out | facts.in_old_row
-    hidden = {name for relation in relations for name in masks.masked_columns(relation)}
-    return tuple(
-        SilverColumn(name, names[name, _form(kind)], column, kind, slot, name in hidden, name in left_out)
-        for slot, (name, (column, kind)) in enumerate(shown.items())
-    )
+    hidden = {name: relation for relation in relations for name in masks.masked_columns(relation)}
+
+    def made(slot: int, name: str, column: ColumnDescription, kind: SilverType) -> SilverColumn:
+        field = names[name, _form(kind)]
+        if name in hidden and masks.hides_all(hidden[name], name):
+            kind = replace(kind, convert=lambda text: text)  # a mask is shown, also by a type that shows no text
+        cut = masks.cut_to(relations[-1].name, column)
+        cut = cut if cut is not None and can_be_cut(column, cut) else None
+        return SilverColumn(name, field, column, kind, slot, name in hidden, name in left_out, cut)
+
+    return tuple(made(slot, name, column, kind) for slot, (name, (column, kind)) in enumerate(shown.items()))
 
 
 def alike(relations: Sequence[RelationDescription], modes: TypeModes) -> list[tuple[RelationDescription, ...]]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.types import MapType
+from pyspark.sql.types import BinaryType, MapType, StringType
 
 from walhouse.lakehouse.tables import sql_type
 from walhouse.names import quote, string_literal
 from walhouse.pgoutput.relation import BY_KEY
 from walhouse.pgoutput.row import BeforeKind, Op
 from walhouse.silver.keys import versions_by_key
-from walhouse.silver.texts import is_lost, of_versions
+from walhouse.silver.texts import first_units, is_lost, of_versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -141,6 +141,9 @@ class Images:
         return f"coalesce({value}, {column.made_up})" if column.required else value
 
     def _before_value(self, column: SilverColumn) -> str:
+        return _cut(column, self._whole_before(column))
+
+    def _whole_before(self, column: SilverColumn) -> str:
         has_before = self._has_before(column)
         value = column.type.convert(column.shown_before) if has_before else null(column.type.spark)
         lacking = [r for r in self._relations if column.name in set(r.column_names) - set(r.identity_columns)]
@@ -161,18 +164,31 @@ class Images:
         )
 
     def _after_value(self, column: SilverColumn) -> str:
-        value = column.type.convert(column.shown_after)
+        value = _cut(column, column.type.convert(column.shown_after))
         if not column.left_out or column.type.unavailable is None:
             return value
         return f"CASE WHEN {is_lost(column)} THEN {self._placeholder(column)} ELSE {value} END"
 
     def _placeholder(self, column: SilverColumn) -> str:
-        """What stands for a value that was not sent; of a masked column masked, as any other value of it."""
+        """What stands for a value that was not sent; of a masked column masked, as any other string of it."""
         assert column.type.unavailable is not None
+        if column.cut is not None:
+            whole = column.type.unavailable(self._settings)
+            return _cut(column, whole) if isinstance(column.type.spark, StringType) else whole
         relation = next(each for each in reversed(self._relations) if column.name in each.column_names)
         plain = self._settings.placeholder_text
         hidden = self._settings.masks.masked_text(relation, column.name, plain)
         return column.type.unavailable(self._settings) if hidden == plain else string_literal(hidden)
+
+
+def _cut(column: SilverColumn, value: str) -> str:
+    """What rows show of a value: of bytes and of strings the first ones, of anything else all."""
+    if column.cut is None:
+        return value
+    if isinstance(column.type.spark, StringType):
+        return first_units(value, column.cut)
+    is_plain = isinstance(column.type.spark, BinaryType) and column.type.semantic is None
+    return f"substring({value}, 1, {column.cut})" if is_plain else value
 
 
 def null(kind: DataType) -> str:

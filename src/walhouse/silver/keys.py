@@ -1,6 +1,7 @@
 """Which columns are an event's key, and whether an update changed it.
 
-Invariant: a key change is only seen where PostgreSQL sent the whole old key; anything else stays an update.
+Invariant: a key change is only seen where PostgreSQL sent an old tuple. Where that lacks a column of the key, the old
+key has there what any row would have that lacks it, as Debezium's has: NULL, or what is made up for a required column.
 Source: Debezium documentation, PostgreSQL connector, "Primary key updates" and "Change event keys".
 """
 
@@ -41,11 +42,21 @@ def key_columns(relation: RelationDescription) -> tuple[str, ...]:
 def with_chosen_keys(
     relations: Iterable[RelationDescription], columns: ColumnChoice
 ) -> tuple[RelationDescription, ...]:
-    """The descriptions with the key that ``message.key.columns`` gives their table."""
-    return tuple(
-        relation if (key := columns.key_of(relation.name)) is None else _with_key(relation, key)
-        for relation in relations
+    """The descriptions with the key that ``message.key.columns`` gives their table.
+
+    Of a column that is in no row Debezium knows neither whether it may be NULL nor its default: a key has it so.
+    """
+    return tuple(_with_chosen_key(relation, columns) for relation in relations)
+
+
+def _with_chosen_key(relation: RelationDescription, columns: ColumnChoice) -> RelationDescription:
+    known = tuple(
+        column if columns.shows(relation.name, column.name) else replace(column, nullable=None, default=None)
+        for column in relation.columns
     )
+    relation = relation if known == relation.columns else replace(relation, columns=known)
+    key = columns.key_of(relation.name)
+    return relation if key is None else _with_key(relation, key)
 
 
 def _with_key(relation: RelationDescription, key: tuple[str, ...]) -> RelationDescription:
@@ -66,29 +77,25 @@ def versions_by_key(relations: Sequence[RelationDescription]) -> dict[tuple[str,
 
 
 def key_changed(relations: Sequence[RelationDescription], columns: Sequence[SilverColumn]) -> str:
-    """True for an update whose old key is known and differs from the new one. Never NULL."""
+    """True for an update whose old key, as far as it was sent, differs from the new one. Never NULL."""
     by_name = {column.name: column for column in columns}
-    branches = [
-        f"WHEN {of_versions([version])} AND before_kind IN ({kinds})"
-        f" THEN {' OR '.join(_differs(by_name[name]) for name in key_columns(version) if name in by_name) or 'false'}"
-        for version in relations
-        if (kinds := _old_tuples_with_key(version))
-    ]
-    return f"op = '{Op.UPDATE.value}' AND CASE {' '.join(branches)} ELSE false END" if branches else "false"
+    branches = []
+    for version in relations:
+        key = [by_name[name] for name in key_columns(version) if name in by_name]
+        if key:
+            differ = " OR ".join(_differs(column, is_sent=column.name in version.identity_columns) for column in key)
+            branches.append(f"WHEN {of_versions([version])} THEN {differ}")
+    if not branches:
+        return "false"
+    has_old = f"coalesce(before_kind IN ('{BeforeKind.KEY.value}', '{BeforeKind.FULL.value}'), false)"
+    return f"op = '{Op.UPDATE.value}' AND {has_old} AND CASE {' '.join(branches)} ELSE false END"
 
 
-def _old_tuples_with_key(relation: RelationDescription) -> str:
-    """The kinds of old tuples that hold the whole key, as SQL's list; empty if there is no key."""
-    key = key_columns(relation)
-    if not key:
-        return ""
-    in_identity = set(key) <= set(relation.identity_columns)
-    kinds = (BeforeKind.KEY, BeforeKind.FULL) if in_identity else (BeforeKind.FULL,)
-    return ", ".join(f"'{kind.value}'" for kind in kinds)
-
-
-def _differs(column: SilverColumn) -> str:
+def _differs(column: SilverColumn, *, is_sent: bool) -> str:
     """The texts differ, and so do the values: 1.0 and 1.00 are one key."""
+    if not is_sent:
+        made_up = column.made_up if column.required else "NULL"
+        return f"NOT ({column.type.convert(column.after)} <=> {made_up})"
     differs = f"NOT ({column.before} <=> {column.after})"
     if column.left_out:
         differs += f" AND NOT {is_unchanged(column)}"

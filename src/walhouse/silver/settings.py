@@ -15,6 +15,7 @@ from walhouse.silver.unconverted import ConversionFailures
 
 if TYPE_CHECKING:
     from walhouse.names import TableName
+    from walhouse.pgoutput.column import ColumnDescription
     from walhouse.pgoutput.relation import RelationDescription
 
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -61,6 +62,14 @@ class TextMasks(Protocol):
         """A text of the column as it would have landed."""
         ...
 
+    def hides_all(self, relation: RelationDescription, column: str) -> bool:
+        """True if the same stands for every text of the column."""
+        ...
+
+    def cut_to(self, table: TableName, column: ColumnDescription) -> int | None:
+        """The length that values of a column are cut to whose texts landed as they are; None if they are not."""
+        ...
+
 
 class NoMasks:
     """Nothing is hidden."""
@@ -74,6 +83,16 @@ class NoMasks:
         """The text itself."""
         del relation, column
         return text
+
+    def hides_all(self, relation: RelationDescription, column: str) -> bool:
+        """Of none."""
+        del relation, column
+        return False
+
+    def cut_to(self, table: TableName, column: ColumnDescription) -> int | None:
+        """Never."""
+        del table, column
+        return None
 
 
 NO_MASKS: Final = NoMasks()

@@ -83,5 +83,14 @@ def of_versions(relations: Sequence[RelationDescription]) -> str:
     return f"relation_version IN ({', '.join(str(relation.version) + 'L' for relation in relations)})"
 
 
+def first_units(text: str, length: int) -> str:
+    """The first characters as Java counts them, where one beyond U+FFFF counts twice; half of one is left out.
+
+    PostgreSQL's texts have no U+0000, which is the other half meanwhile.
+    """
+    widened = f"regexp_replace({text}, r'([^\\x{{0}}-\\x{{FFFF}}])', concat(char(0), r'$1'))"
+    return f"replace(left({widened}, {length}), char(0), '')"
+
+
 def _carried(column: SilverColumn, before: str) -> str:
     return f"CASE WHEN {is_unchanged(column)} THEN {before} END"

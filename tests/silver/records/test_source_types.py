@@ -11,8 +11,9 @@ from walhouse.config.masks import MaskRule
 from walhouse.config.schema_notes import SchemaNotes
 from walhouse.names import TableName
 from walhouse.silver.records.connect_schema import key_schema, type_schema, value_schema
-from walhouse.silver.records.source_types import length, note_parameters, scale
+from walhouse.silver.records.source_types import note_parameters
 from walhouse.silver.settings import NO_NOTES, EventsSettings
+from walhouse.silver.types.lengths import length, scale
 from walhouse.silver.types.registry import silver_type
 
 TABLE = TableName("s", "t")

@@ -55,7 +55,9 @@ def _base64(octets: str) -> str:
 def _type(mode: BinaryMode, convert: Callable[[str], str]) -> SilverType:
     if mode is BinaryMode.BYTES:
         return SilverType(BinaryType(), "bytes", convert, "X''", unavailable=_placeholder_bytes)
-    return SilverType(StringType(), "string", convert, "''", unavailable=_placeholder_text)
+    # the engine encodes bytes, and its mark of what was not sent is none: in base64 NULL comes out
+    shown = _placeholder_text if mode is BinaryMode.HEX else None
+    return SilverType(StringType(), "string", convert, "''", unavailable=shown)
 
 
 def _placeholder_bytes(settings: SilverSettings) -> str:
