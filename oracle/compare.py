@@ -30,7 +30,8 @@ their order; and the name that a Java object has for logical messages there as L
 OF_A_SNAPSHOT: Final = tuple(("source", name) for name in ("ts_ms", "ts_us", "ts_ns", "sequence", "txId", "lsn"))
 """Not compared of a snapshot's rows: each side takes a snapshot of its own, at its own time and LSN."""
 
-TRANSACTIONS: Final = "p.transaction"
+TRANSACTIONS: Final = tuple(f"p{delimiter}transaction" for delimiter in ".-_")
+"""Their topics, by ``topic.delimiter``."""
 
 
 def differences(debezium: Iterable[str], walhouse: Iterable[str], limit: int = 20) -> list[str]:
@@ -74,7 +75,7 @@ def _normalised(record: Record) -> Record:
         for path in OF_A_SNAPSHOT:
             _remove(event, path)
     _shorten_id(event.get("transaction"))
-    if record["destination"] == TRANSACTIONS:
+    if record["destination"] in TRANSACTIONS:
         _shorten_id(record["key"].get("payload") or record["key"])
         _shorten_id(event)
         if event["data_collections"]:

@@ -28,7 +28,7 @@ from walhouse.postgres.connection import connect
 from walhouse.postgres.peek import peek_blocks
 from walhouse.postgres.slot import created_slot, find_slot
 from walhouse.postgres.snapshot import chunk_blocks, imported_snapshot, plan_chunks
-from walhouse.postgres.wal import flushed_lsn
+from walhouse.postgres.wal import insert_lsn, wait_flushed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -106,9 +106,9 @@ class _Run:
             for statement in self.scenario.changes:
                 self._change(client, statement)
             client.execute("SELECT pg_logical_emit_message(false, %s, '')", [END])  # of no transaction: it adds none
-            client.execute("SELECT pg_current_xact_id()")  # its commit flushes what was written so far
+            client.execute("SELECT pg_current_xact_id()")  # its commit wakes who flushes what was written so far
         with connect(self.settings) as connection:
-            end = flushed_lsn(connection)
+            end = wait_flushed(connection, insert_lsn(connection))
             everything = NameFilter((), ())
             selection = TableFilter(everything, everything, everything)
             relations = tuple(read_relations(connection, _PUBLICATION, selection).values())

@@ -128,7 +128,7 @@ class Table:
         return name if self.schema == "public" else f"{_sql_name(self.schema)}.{name}"
 
 
-def random_table(random: Random, number: int) -> Table:
+def random_table(random: Random, number: int, *, can_have_partitions: bool) -> Table:
     """A table of random columns; the number makes its name its own."""
     key = [
         Column(column_name(random, f"k{each}"), random.choice(KEY_TYPES), required=True)
@@ -145,10 +145,10 @@ def random_table(random: Random, number: int) -> Table:
     table = Table(
         schema=random.choice(_SCHEMAS),
         name=random.choice(_TABLE_NAMES).format(number),
-        columns=tuple([*columns, *_generated(random, columns)]),
+        columns=(*columns, *_generated(random, columns)),
         key=tuple(column.name for column in key),
         unique=unique,
-        partitioned=bool(key) and unique is None and random.random() < 0.1,
+        partitioned=can_have_partitions and bool(key) and unique is None and random.random() < 0.1,
     )
     often = ["FULL", "FULL"] if not key else ["DEFAULT", "DEFAULT", "DEFAULT", "FULL", "FULL"]
     return replace(table, identity=random.choice([*often, *table.identities()]))

@@ -1,6 +1,7 @@
 """The types of random columns, with literals of each.
 
-Invariant: every literal is one that Debezium's engine survives in every mode, but for those that ``literals`` leaves out.
+Invariant: every literal is one that Debezium's engine survives in every mode, save those that ``literals``
+leaves out.
 """
 
 from __future__ import annotations

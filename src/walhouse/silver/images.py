@@ -17,6 +17,7 @@ from walhouse.pgoutput.relation import BY_KEY
 from walhouse.pgoutput.row import BeforeKind, Op
 from walhouse.silver.keys import versions_by_key
 from walhouse.silver.texts import first_units, is_lost, of_versions
+from walhouse.silver.types.defaults import default_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -73,7 +74,10 @@ class Images:
         return self._by_key(image, json_of, None)
 
     def is_unchanged(self, table: TableName, before: str, after: str) -> str:
-        """True for an update whose whole old row is known and that changes no shown column. Never NULL."""
+        """True for an update of which an old tuple came, and that changes no shown column. Never NULL.
+
+        Of an old tuple that holds a key alone the other columns are as ``before`` has them.
+        """
         same = [
             f"{column.before} <=> {column.after}"
             if isinstance(column.type.spark, MapType)
@@ -81,7 +85,7 @@ class Images:
             for column in self._columns.values()
             if self._settings.columns.shows(table, column.name)
         ]
-        is_update = f"(event = '{Op.UPDATE.value}' AND coalesce(before_kind = '{BeforeKind.FULL.value}', false))"
+        is_update = f"event = '{Op.UPDATE.value}' AND {before} IS NOT NULL"
         return " AND ".join([is_update, *same])
 
     def unavailable(self) -> str:
@@ -152,7 +156,13 @@ class Images:
         not_sent = f"before_kind = '{BeforeKind.KEY.value}' AND {of_versions(lacking)}"
         if has_before:
             not_sent += f" AND {column.before} IS NULL"
-        return f"CASE WHEN {not_sent} THEN {column.made_up} ELSE {value} END"
+        return f"CASE WHEN {not_sent} THEN {self._made_up(column)} ELSE {value} END"
+
+    def _made_up(self, column: SilverColumn) -> str:
+        """What a required field of a row holds that was not sent; of a masked column masked, too."""
+        if not column.hidden:
+            return column.made_up
+        return string_literal(self._masked(column, default_text(column.column) or ""))
 
     def _has_before(self, column: SilverColumn) -> bool:
         """Whether any old tuple can hold the column: it is part of the identity, or whole old rows are sent.
@@ -164,10 +174,16 @@ class Images:
         )
 
     def _after_value(self, column: SilverColumn) -> str:
-        value = _cut(column, column.type.convert(column.shown_after))
+        value = _cut(column, self._shown(column))
         if not column.left_out or column.type.unavailable is None:
             return value
         return f"CASE WHEN {is_lost(column)} THEN {self._placeholder(column)} ELSE {value} END"
+
+    @staticmethod
+    def _shown(column: SilverColumn) -> str:
+        text, read = column.shown_after, column.type.convert_read
+        value = column.type.convert(text)
+        return value if read is None else f"CASE WHEN op = '{Op.READ.value}' THEN {read(text)} ELSE {value} END"
 
     def _placeholder(self, column: SilverColumn) -> str:
         """What stands for a value that was not sent; of a masked column masked, as any other string of it."""
@@ -175,10 +191,13 @@ class Images:
         if column.cut is not None:
             whole = column.type.unavailable(self._settings)
             return _cut(column, whole) if isinstance(column.type.spark, StringType) else whole
-        relation = next(each for each in reversed(self._relations) if column.name in each.column_names)
         plain = self._settings.placeholder_text
-        hidden = self._settings.masks.masked_text(relation, column.name, plain)
+        hidden = self._masked(column, plain)
         return column.type.unavailable(self._settings) if hidden == plain else string_literal(hidden)
+
+    def _masked(self, column: SilverColumn, text: str) -> str:
+        relation = next(each for each in reversed(self._relations) if column.name in each.column_names)
+        return self._settings.masks.masked_text(relation, column.name, text)
 
 
 def _cut(column: SilverColumn, value: str) -> str:

@@ -143,12 +143,13 @@ def _made(coming: deque[tuple[Piece, Future[pa.Table]]]) -> tuple[Piece, pa.Tabl
 
 
 def _counted(rows: PrintedRows, settings: EventsSettings) -> DataFrame:
-    """``commit_lsn`` and ``collection`` of each event that has a place in a transaction."""
+    """``commit_lsn``, ``seq`` and ``collection`` of each event that has a place in a transaction."""
     parts = [counted_events(of_table, table, settings) for table, of_table in rows.tables.items()]
     if rows.messages is not None:
         parts.append(counted_messages(rows.messages))
     if rows.transactions is not None:
-        parts.append(rows.transactions.select("commit_lsn", F.lit("").alias("collection")).where("false"))
+        nothing = rows.transactions.select("commit_lsn", F.lit(0).alias("seq"), F.lit("").alias("collection"))
+        parts.append(nothing.where("false"))
     return _union(parts)
 
 

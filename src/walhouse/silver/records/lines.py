@@ -56,7 +56,7 @@ def table_lines(
 
     is_delete, is_read = F.col("op") == Op.DELETE.value, F.col("op") == Op.READ.value
     key, topic = table_key(relations, fields, settings), table_topic(table, settings)
-    headers = _headers(key_change(relations, fields, settings.field_names), settings)
+    headers = _headers(key_change(relations, fields, settings), settings)
     value = F.when(F.col("place") == _TOMBSTONE, F.lit(NULL)).otherwise(table_value(relations, fields, settings))
     # exploded before it is rendered: a generator's expressions are interpreted, a projection's compiled
     places = F.when(is_delete, _places(_DELETE, *([_TOMBSTONE] if settings.tombstones else []))).otherwise(
@@ -83,17 +83,17 @@ def _places(*places: int) -> Column:
 
 
 def counted_events(rows: DataFrame, table: TableName, settings: EventsSettings) -> DataFrame:
-    """``commit_lsn`` and ``collection`` of a table's events that have a place in their transaction."""
+    """``commit_lsn``, ``seq`` and ``collection`` of a table's events that have a place in their transaction."""
     return (
         _not_skipped(rows, settings)
         .where(F.col("op") != Op.READ.value)
-        .select("commit_lsn", F.lit(str(table)).alias("collection"))
+        .select("commit_lsn", "seq", F.lit(str(table)).alias("collection"))
     )
 
 
 def counted_messages(rows: DataFrame) -> DataFrame:
     """The same of logical messages."""
-    return rows.where("transactional").select("commit_lsn", F.lit(MESSAGES).alias("collection"))
+    return rows.where("transactional").select("commit_lsn", "seq", F.lit(MESSAGES).alias("collection"))
 
 
 def _not_skipped(rows: DataFrame, settings: EventsSettings) -> DataFrame:

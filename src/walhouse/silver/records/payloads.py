@@ -56,13 +56,13 @@ def table_value(relations: Sequence[RelationDescription], fields: FieldsOf, sett
     return _by_version(relations, lambda version: _value(version, fields(version), settings))
 
 
-def key_change(relations: Sequence[RelationDescription], fields: FieldsOf, mode: NameMode) -> Column:
-    """The header of a key change, NULL if it is none. Silver's has the columns' own names."""
-    if mode is NameMode.NONE:
+def key_change(relations: Sequence[RelationDescription], fields: FieldsOf, settings: EventsSettings) -> Column:
+    """The header of a key change, NULL if it is none. Silver's has the columns' own names, and NULL where it is."""
+    if settings.field_names is NameMode.NONE and not any(_key_defaults(each, settings) for each in relations):
         return F.col("headers")
     key = F.map_values("headers")[0]
-    renamed = _by_version(relations, lambda version: _renamed(key, version, fields(version), mode))
-    return F.when(F.col("headers").isNotNull(), F.create_map(F.map_keys("headers")[0], renamed))
+    printed = _by_version(relations, lambda version: _printed_key(key, version, fields(version), settings))
+    return F.when(F.col("headers").isNotNull(), F.create_map(F.map_keys("headers")[0], printed))
 
 
 def message_key(settings: EventsSettings) -> Column:
@@ -121,13 +121,28 @@ def _key(relation: RelationDescription, fields: Mapping[str, StructField], setti
     return with_schema(key, key_schema(relation, settings, table_topic(relation.name, settings)))
 
 
-def _renamed(key: Column, relation: RelationDescription, fields: Mapping[str, StructField], mode: NameMode) -> Column:
-    """A key's JSON with its fields' names adjusted."""
+def _printed_key(
+    key: Column, relation: RelationDescription, fields: Mapping[str, StructField], settings: EventsSettings
+) -> Column:
+    """A key's JSON with its fields' names adjusted, and with defaults in place of NULL."""
     names = [name for name in key_columns(relation) if name in fields]
-    if not names:
+    defaults = _key_defaults(relation, settings)
+    if not names or (settings.field_names is NameMode.NONE and not defaults):
         return key
     parsed = F.from_json(key, StructType([StructField(name, fields[name].dataType) for name in names]))
-    return json_of(F.struct(*(parsed.getField(name).alias(field_name(name, mode)) for name in names)))
+
+    def printed(name: str) -> Column:
+        value = parsed.getField(name)
+        return F.coalesce(value, F.expr(defaults[name])) if name in defaults else value
+
+    return json_of(F.struct(*(printed(name).alias(field_name(name, settings.field_names)) for name in names)))
+
+
+def _key_defaults(relation: RelationDescription, settings: EventsSettings) -> dict[str, str]:
+    """Those of the key's columns that may be NULL."""
+    can_be_null = {column.name for column in relation.columns if column.nullable is not False}
+    key = can_be_null.intersection(key_columns(relation))
+    return {name: default for name, default in _defaults(relation, settings).items() if name in key}
 
 
 def _named(

@@ -14,7 +14,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.silver.records.connect_schema import transaction_key_schema, transaction_value_schema
-from walhouse.silver.records.lines import AFTER_ALL, line, lines_of_no_table
+from walhouse.silver.records.lines import AFTER_ALL, MESSAGES, line, lines_of_no_table
 from walhouse.silver.records.payloads import HOLE, json_of, with_schema
 from walhouse.silver.records.topics import transaction_topic
 from walhouse.silver.transactions import TRANSACTION_ID
@@ -33,7 +33,7 @@ def numbered(lines: DataFrame) -> DataFrame:
     # what is not counted (a whole snapshot, say) is spread: its window is nobody's business
     spread = F.when(~F.col("counted"), F.xxhash64("seq", "place"))
     whole = Window.partitionBy("commit_lsn", spread).orderBy("seq", "place")
-    of_table = Window.partitionBy("commit_lsn", spread, "collection").orderBy("seq", "place")
+    of_table = Window.partitionBy("commit_lsn", spread, "collection", _alone()).orderBy("seq", "place")
     block = F.struct(
         F.expr(TRANSACTION_ID).alias("id"),
         F.row_number().over(whole).cast("bigint").alias("total_order"),
@@ -44,7 +44,10 @@ def numbered(lines: DataFrame) -> DataFrame:
 
 
 def transaction_lines(begun: DataFrame, events: DataFrame, settings: EventsSettings) -> DataFrame:
-    """The begins and ends of silver's transactions. ``events``: commit_lsn and collection of all that is counted."""
+    """The begins and ends of silver's transactions.
+
+    ``events``: commit_lsn, seq and collection of all that is counted.
+    """
     topic = transaction_topic(settings)
     key, nothing = _printed(F.struct("id"), transaction_key_schema(), settings), F.lit(None)
     tables = F.coalesce("data_collections", F.array().cast(_COLLECTIONS))
@@ -68,6 +71,11 @@ def transaction_lines(begun: DataFrame, events: DataFrame, settings: EventsSetti
     return lines_of_no_table(marked.select("commit_lsn", "xid", "mark.*"), F.col("line"))
 
 
+def _alone() -> Column:
+    """Tells messages apart: Debezium takes each for a collection of its own."""
+    return F.when(F.col("collection") == MESSAGES, F.col("seq"))
+
+
 def _printed(fields: Column, schema: Schema, settings: EventsSettings) -> Column:
     text = json_of(fields)
     return with_schema(text, schema) if settings.schemas else text
@@ -75,7 +83,7 @@ def _printed(fields: Column, schema: Schema, settings: EventsSettings) -> Column
 
 def _counts(events: DataFrame) -> DataFrame:
     """Of each transaction with events: ``commit_lsn``, ``event_count`` and ``data_collections``."""
-    by_table = events.groupBy("commit_lsn", "collection").agg(F.count(F.lit(1)).alias("events"))
+    by_table = events.groupBy("commit_lsn", "collection", _alone().alias("seq")).agg(F.count(F.lit(1)).alias("events"))
     table = F.struct(F.col("collection").alias("data_collection"), F.col("events").alias("event_count"))
     return by_table.groupBy("commit_lsn").agg(
         F.sum("events").alias("event_count"), F.array_sort(F.collect_list(table)).alias("data_collections")

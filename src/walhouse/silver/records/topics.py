@@ -28,8 +28,8 @@ def table_topic(table: TableName, settings: EventsSettings) -> str:
 
 
 def message_topic(settings: EventsSettings) -> str:
-    """Where logical messages go: ``prefix.message``, sanitised."""
-    return sanitise(settings.delimiter.join((settings.topic_prefix, "message")))
+    """Where logical messages go: ``prefix.message``, with a dot whatever the delimiter is, sanitised."""
+    return sanitise(f"{settings.topic_prefix}.message")
 
 
 def transaction_topic(settings: EventsSettings) -> str:

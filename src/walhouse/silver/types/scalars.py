@@ -92,11 +92,17 @@ def string(_: ColumnDescription, __: TypeModes) -> SilverType:
 
 
 def name(column: ColumnDescription, modes: TypeModes) -> SilverType:
-    """The text with ``include.unknown.datatypes``; else Debezium's field is there, but none of its values."""
+    """The text with ``include.unknown.datatypes``; else Debezium's field is there, but no value that was streamed."""
     if modes.unknown:
         return _text()
     absent = "CAST(NULL AS string)" if column.nullable is not False else "''"
-    return SilverType(StringType(), "string", lambda text: f"CASE WHEN {text} IS NOT NULL THEN {absent} END", "''")
+    return SilverType(
+        StringType(),
+        "string",
+        lambda text: f"CASE WHEN {text} IS NOT NULL THEN {absent} END",
+        "''",
+        convert_read=lambda text: text,
+    )
 
 
 def uuid(_: ColumnDescription, __: TypeModes) -> SilverType:

@@ -39,6 +39,8 @@ class SilverType:
     parameters: Mapping[str, str] = field(default_factory=dict)
     unavailable: Callable[[SilverSettings], str] | None = None
     """How a TOASTed value that was not sent looks; None if the type cannot show it: the field is then NULL."""
+    convert_read: Callable[[str], str] | None = None
+    """Of the rows that a snapshot reads, where Debezium shows these otherwise."""
     total: bool = False
     """True if every text converts, so that there is nothing to look for among failures."""
     note: str | None = None
