@@ -128,3 +128,38 @@ def test_a_chosen_key_is_plain_and_so_is_the_primary_one() -> None:
     book = MaskBook(Masks(parse_masks({"column.mask.with.1.chars": "s.t.*"}), chosen))
     masked = book.masked(of_version(keyed.version, ["1", "m", "n"]), {keyed.version: keyed})
     assert unpack(masked["after"]).to_pylist() == [["1", "m", "*", "*", "*", "*"]]
+
+
+def test_a_text_is_cut_where_java_would_and_never_within_a_character() -> None:
+    """Java counts a character beyond U+FFFF twice."""
+    text, cut = "a😀b😀c", {1: "a", 2: "a", 3: "a😀", 4: "a😀b", 5: "a😀b", 6: "a😀b😀", 7: "a😀b😀c", 8: "a😀b😀c"}
+    for length, expected in cut.items():
+        book = MaskBook(masks({f"column.truncate.to.{length}.chars": "s.t.domain"}))
+        masked = book.masked(lists(["1", text, "7"]), {RELATION.version: RELATION})
+        assert unpack(masked["after"]).to_pylist()[0][1] == expected
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_hidden"),
+    [
+        ({"base_type": "mood", "kind": "e"}, True),
+        ({"base_type": "name"}, True),
+        ({"base_type": "char"}, True),
+        ({"base_type": "citext"}, False),
+        ({"base_type": "uuid"}, False),
+        ({"base_type": "_text"}, False),
+    ],
+)
+def test_what_holds_characters_to_the_driver_is_hidden_and_what_does_not_is_cut_where_events_are_made(
+    facts: dict[str, str], is_hidden: bool
+) -> None:
+    column = ColumnDescription("v", 20_000, -1, identity=False, **facts)  # type: ignore[arg-type]  # texts alone
+    told = describe(1, TableName("s", "t"), "d", [column])
+    rows = of_version(told.version, ["plain"])
+    hidden = MaskBook(masks({"column.mask.with.1.chars": "s.t.v"})).masked(rows, {told.version: told})
+    assert unpack(hidden["after"]).to_pylist() == [["*", "*"] if is_hidden else ["plain"]]
+    cut = MaskBook(masks({"column.truncate.to.2.chars": "s.t.v"}))
+    assert unpack(cut.masked(rows, {told.version: told})["after"]).to_pylist() == [
+        ["pl", "pl"] if is_hidden else ["plain"]
+    ]
+    assert cut.cut_to(told.name, column) == (None if is_hidden else 2)

@@ -150,9 +150,10 @@ def _mask(
 ) -> Iterator[Finding]:
     subject = f"connector.{rule.name}"
     if no_texts := [f"{_name(*each)} ({each[1].type_name})" for each in hit if not each[1].is_text]:
+        shown = ", though strings and bytes are cut in events" if rule.kind == "truncate" else ""
         yield warning(
             subject,
-            f"Only texts can be hidden, and {_some(no_texts)} will land as they are.",
+            f"Only texts can be hidden, and {_some(no_texts)} will land as they are{shown}.",
             "Take these columns out of the rule; if they must not land, name them in column.exclude.list.",
         )
     if plain := [_name(*each) for each in hit if each[1].is_text and _in_key(rules, *each)]:

@@ -32,9 +32,9 @@ def test_a_destination_is_a_name_that_kafka_takes(name: str, expected: str) -> N
     assert sanitise(name) == expected
 
 
-def test_the_delimiter_stands_between_the_parts() -> None:
+def test_the_delimiter_stands_between_the_parts_but_for_messages() -> None:
     settings = EventsSettings("p", delimiter="-")
-    assert (table_topic(TableName("s", "t"), settings), message_topic(settings)) == ("p-s-t", "p-message")
+    assert (table_topic(TableName("s", "t"), settings), message_topic(settings)) == ("p-s-t", "p.message")
 
 
 def test_two_tables_with_one_destination_are_refused() -> None:
