@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walhouse.changes.columns import latest_columns
 from walhouse.changes.facts import NOTHING
+from walhouse.names import string_literal
 from walhouse.silver.settings import NO_MASKS
 from walhouse.silver.types.defaults import default_value
 from walhouse.silver.types.lengths import can_be_cut
@@ -128,13 +129,23 @@ def silver_columns(
 
     def made(slot: int, name: str, column: ColumnDescription, kind: SilverType) -> SilverColumn:
         field = names[name, _form(kind)]
-        if name in hidden and masks.hides_all(hidden[name], name):
-            kind = replace(kind, convert=lambda text: text)  # a mask is shown, also by a type that shows no text
+        if name in hidden and kind.convert_read is not None:
+            kind = _without_texts(kind, column, masks, hidden[name])
         cut = masks.cut_to(relations[-1].name, column)
         cut = cut if cut is not None and can_be_cut(column, cut) else None
         return SilverColumn(name, field, column, kind, slot, name in hidden, name in left_out, cut)
 
     return tuple(made(slot, name, column, kind) for slot, (name, (column, kind)) in enumerate(shown.items()))
+
+
+def _without_texts(
+    kind: SilverType, column: ColumnDescription, masks: TextMasks, relation: RelationDescription
+) -> SilverType:
+    """Of a masked column whose texts are only shown where a snapshot read them: else the mask of no text."""
+    if column.nullable is not False and not masks.hides_all(relation, column.name):
+        return kind
+    shown = string_literal(masks.masked_text(relation, column.name, ""))
+    return replace(kind, convert=lambda text: f"CASE WHEN {text} IS NOT NULL THEN {shown} END")
 
 
 def alike(relations: Sequence[RelationDescription], modes: TypeModes) -> list[tuple[RelationDescription, ...]]:
