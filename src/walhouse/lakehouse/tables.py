@@ -55,14 +55,20 @@ def create_table(
     if location:
         _remove_unborn(Path(location))
     create = "CREATE OR REPLACE TABLE" if replace else "CREATE TABLE IF NOT EXISTS"
+    named = f"{create} {table} (\n  {_fields(columns, ' ')}\n) USING delta"
+    clustered = f"CLUSTER BY ({', '.join(quote(column) for column in cluster_by)})" if cluster_by else ""
+    # Delta finds the clause by an offset that such characters before it shift
+    afterwards = clustered and any(character > "\uffff" for character in named)
     parts = [
-        f"{create} {table} (\n  {_fields(columns, ' ')}\n) USING delta",
-        f"CLUSTER BY ({', '.join(quote(column) for column in cluster_by)})" if cluster_by else "",
+        named,
+        "" if afterwards else clustered,
         f"LOCATION {string_literal(location)}" if location else "",
         f"COMMENT {string_literal(comment)}",
         f"TBLPROPERTIES ({_pairs({**_PROPERTIES, **properties})})",
     ]
     spark.sql("\n".join(part for part in parts if part))
+    if afterwards:
+        spark.sql(f"ALTER TABLE {table} {clustered}")
 
 
 def ensure_schema(spark: SparkSession, layout: LakeLayout, schema: str) -> None:
