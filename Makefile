@@ -10,7 +10,7 @@ WITH_PG15 := $(BIN)/python -m fixtures.postgresql15
 # Where set-up found a Java runtime that is not the machine's default one.
 -include .venv/java.mk
 
-.PHONY: help setup demo demo-clean test test-pg15 test-pg16 lint format typecheck lock bench oracle record oracle-pg15 record-pg15 build soak notebooks
+.PHONY: help setup demo demo-clean test test-pg15 test-pg16 lint format typecheck lock bench oracle record random oracle-pg15 record-pg15 build soak notebooks
 
 help:  ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,10 @@ oracle: $(READY)  ## Compare with Debezium's engine, event by event; SCENARIOS=.
 
 record: $(READY)  ## The same, and keep what was seen under fixtures/scenarios/recorded, for the tests
 	@$(BIN)/python -m oracle --record $(SCENARIOS)
+
+random: $(READY)  ## Random tables and changes through the whole path, gold proven equal; CASES=40 SEED=1
+	@WALHOUSE_RANDOM_CASES=$(or $(CASES),40) WALHOUSE_RANDOM_SEED=$(or $(SEED),1) $(BIN)/python -m pytest \
+		tests/e2e/test_random_tables.py
 
 oracle-pg15: $(READY)  ## As oracle, on that PostgreSQL 15: the scenarios that need PostGIS or xml, or SCENARIOS=...
 	@$(WITH_PG15) $(BIN)/python -m oracle $(or $(SCENARIOS),--needing)

@@ -5,26 +5,34 @@ Invariant: each gives the statements and the table as it is after them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from oracle.random_cases.tables import column_name, random_column
 from oracle.random_cases.types import TYPES, literals
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from random import Random
 
     from oracle.random_cases.tables import Column, Table
 
+Way = Callable[["Random", "Table"], "tuple[list[str], Table] | None"]
 
-def altered(random: Random, table: Table) -> tuple[list[str], Table]:
-    """Statements that change the table, and the table after them."""
-    ways = (_added, _dropped, _renamed, _retyped, _retyped, _made_nullable, _identified, _key_widened)
+
+def altered(random: Random, table: Table, ways: Sequence[Way]) -> tuple[list[str], Table]:
+    """Statements that change the table in one of these ways, and the table after them."""
     return next(made for way in random.sample(ways, len(ways)) if (made := way(random, table)) is not None)
 
 
 def _added(random: Random, table: Table) -> tuple[list[str], Table]:
     column = random_column(random, _new_name(random, "n"), required=0)
+    return [f"ALTER TABLE {table.sql} ADD {column.ddl};"], replace(table, columns=(*table.columns, column))
+
+
+def _added_empty(random: Random, table: Table) -> tuple[list[str], Table]:
+    column = replace(random_column(random, _new_name(random, "n"), required=0), default=None)
     return [f"ALTER TABLE {table.sql} ADD {column.ddl};"], replace(table, columns=(*table.columns, column))
 
 
@@ -82,3 +90,17 @@ def _with(table: Table, column: Column, other: Column | None) -> Table:
 
 def _new_name(random: Random, start: str) -> str:
     return column_name(random, f"{start}{random.randrange(1_000_000)}")
+
+
+ALL_WAYS: Final[tuple[Way, ...]] = (
+    _added,
+    _dropped,
+    _renamed,
+    _retyped,
+    _retyped,
+    _made_nullable,
+    _identified,
+    _key_widened,
+)
+FOLLOWED_BY_GOLD: Final[tuple[Way, ...]] = (_added_empty, _made_nullable, _identified)
+"""After these gold is the table without reading it again."""

@@ -10,13 +10,16 @@ import re
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from oracle.random_cases.alterations import altered
+from oracle.random_cases.alterations import ALL_WAYS, altered
 from oracle.random_cases.properties import random_properties, random_publication
 from oracle.random_cases.tables import random_table
 from oracle.random_cases.types import LONG, SETUP, literals
 from oracle.scenario import Scenario
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oracle.random_cases.alterations import Way
     from oracle.random_cases.tables import Column, Table
 
 _MESSAGES: Final = ("'text'", "''", r"'\x00ff10'::bytea")
@@ -25,8 +28,8 @@ _OLD_DATE: Final = re.compile(r"'0044-03-15 BC'|'0001-01-01'|'1582-10-10'")
 """Dates that the engine reads by another calendar in a snapshot than in the stream."""
 
 
-def random_scenario(seed: int) -> Scenario:
-    """The scenario of a seed. One of eight is an initial snapshot."""
+def random_scenario(seed: int, ways: Sequence[Way] = ALL_WAYS) -> Scenario:
+    """The scenario of a seed, with tables altered in these ways. One of eight is an initial snapshot."""
     random = Random(seed)
     is_snapshot = random.random() < 0.125
     # of a partitioned table the engine's snapshot reads the rows twice, of the root and of the partitions
@@ -38,9 +41,9 @@ def random_scenario(seed: int) -> Scenario:
     publication = random_publication(random, tables)
     changes: list[str] = []
     if is_snapshot:
-        setup += _before_a_snapshot(random, tables)
+        setup += _before_a_snapshot(random, tables, ways)
     else:
-        changes = _changes(random, tables)
+        changes = _changes(random, tables, ways)
     return Scenario(
         name=f"random_{seed}",
         title=f"Random case of seed {seed}.",
@@ -53,26 +56,26 @@ def random_scenario(seed: int) -> Scenario:
     )
 
 
-def _before_a_snapshot(random: Random, tables: list[Table]) -> list[str]:
+def _before_a_snapshot(random: Random, tables: list[Table], ways: Sequence[Way]) -> list[str]:
     """Rows of each table: it is by the last of all that the engine's run ends."""
     statements = []
     for number, made in enumerate(tables):
         table = made
         if random.random() < 0.2:
-            alteration, table = altered(random, made)
+            alteration, table = altered(random, made, ways)
             tables[number] = table
             statements += alteration
         statements += [_insert(random, table) for _ in range(random.randint(1, 6))]
     return [_OLD_DATE.sub("'1900-03-01'", statement) for statement in statements]
 
 
-def _changes(random: Random, tables: list[Table]) -> list[str]:
+def _changes(random: Random, tables: list[Table], ways: Sequence[Way]) -> list[str]:
     changes = [_insert(random, tables[0])]  # a message before the first commit has the time of the engine's own clock
     for _ in range(random.randint(3, 6)):
         changes += _transaction(random, tables)
         if random.random() < 0.25:
             number = random.randrange(len(tables))
-            made, tables[number] = altered(random, tables[number])
+            made, tables[number] = altered(random, tables[number], ways)
             changes += made
     return changes
 
