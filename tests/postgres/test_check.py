@@ -172,7 +172,7 @@ def test_rules_about_columns_are_held_against_the_sources_own(database: Database
         if finding.subject.startswith("connector.")
     }
     mask, keys = "warning connector.column.mask.with.3.chars", "warning connector.message.key.columns"
-    fillers = "the key of a delete has fillers there, and a key that changes is not noticed."
+    fillers = "the key of a delete has fillers there, and an update of the identity's columns seems to change the key."
     beside = "will land as they are, beside what rows of events show of them."
     assert rules == {
         r"warning connector.table.include.list: public\.gone matches no captured table.",

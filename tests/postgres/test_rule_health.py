@@ -180,10 +180,16 @@ def test_key_columns_outside_of_the_replica_identity_are_a_warning_and_none_with
     assert problems(table("t", identity="f"), keys="s.t:id,name") == []
 
 
-def test_key_columns_that_the_column_lists_leave_out_are_a_warning() -> None:
-    selection = TableFilter(columns=NameFilter(exclude=(r"s\.t\.name",)))
-    (found,) = problems(table("t", identity="f", key=("id",)), selection=selection, keys="s.t:name")
-    assert found.startswith("warning connector.message.key.columns: The column lists leave out name of s.t")
+def test_a_primary_key_outside_of_the_replica_identity_is_a_warning_unless_another_key_is_chosen() -> None:
+    by_index = table("t", identity="i", identified_by=("code",), key=("id",))
+    assert problems(by_index) == [
+        (
+            "warning s.t: The replica identity of s.t lacks id: the key of a delete has fillers there, and an update of"
+            " the identity's columns seems to change the key."
+        )
+    ]
+    assert problems(by_index, keys="s.t:code") == []
+    assert problems(table("t", identity="i", identified_by=("id", "code"), key=("id",))) == []
 
 
 def test_an_entry_of_key_columns_that_counts_for_no_table_is_a_warning() -> None:

@@ -106,28 +106,28 @@ def _keys(rules: ColumnHandling, captured: Sequence[RelationDescription]) -> Ite
         yield _idle(_KEYS, idle, _CAPTURED)
     for entry, relations in tables.items():
         for relation in relations:
-            yield from _key(rules, entry.columns, relation)
+            yield from _chosen_key(entry.columns, relation)
+    for relation in captured:
+        if rules.columns.entry_of(relation.name) is None and relation.replica_identity == "i":
+            yield from _outside_of_identity(str(relation.name), relation.own_key, relation)
 
 
-def _key(rules: ColumnHandling, key: Sequence[str], relation: RelationDescription) -> Iterator[Finding]:
-    kept = [column.name for column in _kept(rules, relation)]
+def _chosen_key(key: Sequence[str], relation: RelationDescription) -> Iterator[Finding]:
     if missing := [name for name in key if name not in relation.column_names]:
         yield error(
             _KEYS,
             f"{relation.name} has no column {_some(missing)}.",
             "Name columns as PostgreSQL has them, with their case and without quotes.",
         )
-    if left_out := [name for name in key if name in relation.column_names and name not in kept]:
+    yield from _outside_of_identity(_KEYS, [name for name in key if name in relation.column_names], relation)
+
+
+def _outside_of_identity(subject: str, key: Sequence[str], relation: RelationDescription) -> Iterator[Finding]:
+    if outside := [name for name in key if name not in relation.identity_columns]:
         yield warning(
-            _KEYS,
-            f"The column lists leave out {_some(left_out)} of {relation.name}: its keys will lack it.",
-            "Let the column lists have the columns of the key.",
-        )
-    if outside := [name for name in key if name in kept and name not in relation.identity_columns]:
-        yield warning(
-            _KEYS,
+            subject,
             f"The replica identity of {relation.name} lacks {_some(outside)}: the key of a delete has fillers there,"
-            " and a key that changes is not noticed.",
+            " and an update of the identity's columns seems to change the key.",
             f"ALTER TABLE {relation.name.quoted} REPLICA IDENTITY FULL, or USING an INDEX that has these columns.",
         )
 
