@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     from walhouse.pgoutput.relation import RelationDescription
 
 _PUBLICATION = "oracle"
+REFUSED = (
+    psycopg.errors.IntegrityError,
+    psycopg.errors.InFailedSqlTransaction,
+    psycopg.errors.InvalidSavepointSpecification,  # its SAVEPOINT came after what was refused
+)
+"""What the server answers to a random key that is there already, and to the rest of such a transaction."""
 _CHUNK_PAGES = 1
 """So few that a small table already has several chunks."""
 
@@ -150,11 +156,7 @@ class _Run:
     def _change(self, client: psycopg.Connection[Any], statement: str) -> None:
         try:
             client.execute(statement.encode())
-        except (
-            psycopg.errors.IntegrityError,
-            psycopg.errors.InFailedSqlTransaction,
-            psycopg.errors.InvalidSavepointSpecification,  # its SAVEPOINT came after what was refused
-        ):
+        except REFUSED:
             if not self.scenario.may_be_refused:
                 raise
 

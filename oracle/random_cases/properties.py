@@ -85,8 +85,7 @@ def random_properties(random: Random, tables: list[Table], *, is_snapshot: bool)
 def random_publication(random: Random, tables: list[Table]) -> str:
     """All tables, with options that these tables feel.
 
-    Generated columns are
-    published: the server refuses changes under identity FULL of those that are not.
+    Generated columns are published: where they are not, the server refuses changes under identity FULL.
     """
     options = []
     if any(table.partitioned for table in tables) and random.random() < 0.5:

@@ -10,12 +10,12 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
-import psycopg
 import pytest
 
 from oracle.random_cases.alterations import FOLLOWED_BY_GOLD
 from oracle.random_cases.scenarios import random_scenario
 from oracle.random_cases.shrinking import as_text
+from oracle.record import REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,13 +30,6 @@ _FIRST: Final = int(os.environ.get("WALHOUSE_RANDOM_SEED", "3"))
 _CASES: Final = int(os.environ.get("WALHOUSE_RANDOM_CASES", "1"))
 
 _OPTION: Final = re.compile(r"publish\w*(?: = (?:'[^']*'|\w+))?")
-
-_REFUSED: Final = (
-    psycopg.errors.IntegrityError,
-    psycopg.errors.InFailedSqlTransaction,
-    psycopg.errors.InvalidSavepointSpecification,
-)
-"""What the server answers to a key that is there already, and to the rest of such a transaction."""
 
 
 @pytest.mark.parametrize("seed", range(_FIRST, _FIRST + _CASES))
@@ -80,5 +73,5 @@ def _change(database: Database, statements: Sequence[str]) -> None:
         for statement in statements:
             try:
                 client.execute(statement.encode())
-            except _REFUSED:
-                continue  # as in the oracle: a random key may be there already
+            except REFUSED:
+                continue

@@ -70,6 +70,7 @@ class TableFilter:
     signals: TableName | None = None
     """The table of signals, which is captured in any case."""
     keys: KeyChoice | None = None
+    """Chosen keys, whose columns are kept whatever the lists say."""
 
     def captures(self, name: TableName) -> bool:
         """True if the table is captured: its schema and its ``schema.table`` pass, and it is not the system's."""
