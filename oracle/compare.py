@@ -28,7 +28,8 @@ a string is compared without JSON's quotes; the pairs of a sparse vector and the
 their order; and the name that a Java object has for logical messages there as LOGICAL_DECODING_MESSAGE."""
 
 OF_A_SNAPSHOT: Final = tuple(("source", name) for name in ("ts_ms", "ts_us", "ts_ns", "sequence", "txId", "lsn"))
-"""Not compared of a snapshot's rows: each side takes a snapshot of its own, at its own time and LSN."""
+"""Of a snapshot's rows no more is compared than whether they are there: each side takes a snapshot of its own, at its
+own time and LSN."""
 
 TRANSACTIONS: Final = tuple(f"p{delimiter}transaction" for delimiter in ".-_")
 """Their topics, by ``topic.delimiter``."""
@@ -104,7 +105,7 @@ def _remove(inside: Any, path: tuple[str, ...]) -> None:
     *parents, last = path
     for name in parents:
         inside = inside.get(name) if isinstance(inside, dict) else None
-    if isinstance(inside, dict) and last in inside:
+    if isinstance(inside, dict) and inside.get(last) is not None:
         inside[last] = "not compared"
 
 

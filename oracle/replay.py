@@ -211,7 +211,7 @@ def _snapshot(recording: Recording, told: Connector, masks: MaskBook) -> Iterato
         for chunk in chunks:
             images = images_of_copy(list(chunk.blocks), len(relation.columns))
             part = ChunkRows(next(numbers), "", at, 0, len(images))
-            rows = snapshot_rows(images, relation, [part], **facts)
+            rows = snapshot_rows(images, relation, [part], xid=recording.next_xid, **facts)
             yield masks.masked(rows, {relation.version: relation})
 
 

@@ -79,6 +79,8 @@ def test_a_user_who_may_only_read_has_gold_equal_to_the_source_whatever_is_writt
         read = spark.table(str(lake.silver(DOCS))).where("op = 'r' AND source.snapshot = 'incremental'")
         assert read.count() > 0
         assert rows_read_that_differ_from_what_came_before(spark, lake) == 0
+        ids = spark.table(str(lake.silver(DOCS))).where("op = 'r'").select("source.txId").distinct().collect()
+        assert [row["txId"] for row in ids] == [None]
         house.close()
 
 

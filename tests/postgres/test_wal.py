@@ -16,6 +16,7 @@ from walhouse.postgres.peek import peek_blocks
 from walhouse.postgres.slot import create_slot
 from walhouse.postgres.wal import (
     above_all_running,
+    committed_xid,
     current_xid,
     flushed_lsn,
     insert_lsn,
@@ -164,6 +165,14 @@ def test_the_current_xid_is_above_all_others_and_not_used_up_by_asking(database:
     with closing(connect(database.settings)) as connection:
         ((used,),) = database.execute("SELECT pg_current_xact_id()::text")
         assert current_xid(connection) == current_xid(connection) > int(used)
+
+
+def test_asking_for_a_committed_xid_commits_it_and_who_may_not_write_is_given_none(database: Database) -> None:
+    with closing(connect(database.settings)) as connection:
+        xid = committed_xid(connection)
+    assert database.execute(f"SELECT pg_xact_status('{xid}'::xid8)") == [("committed",)]
+    with closing(connect(database.settings, read_only=True)) as connection:
+        assert committed_xid(connection) is None
 
 
 def test_a_bound_above_all_that_run_is_above_those_that_began_after_the_last_one_that_ended(

@@ -113,9 +113,13 @@ def snapshot_rows(
     *,
     pass_number: int,
     snapshot_id: str,
+    xid: int | None,
     captured_at: int,
 ) -> pa.RecordBatch:
-    """Rows that chunks read, those of ``parts`` one after the other: ``images`` are in the relation's column order."""
+    """Rows that chunks read, those of ``parts`` one after the other: ``images`` are in the relation's column order.
+
+    ``xid``: of the transaction that the snapshot is told under, see ``SnapshotPlan``.
+    """
     count = len(images)
     counts = np.array([each.rows for each in parts], np.int64)
     assert counts.sum() == count, "each row is of one chunk"
@@ -144,6 +148,7 @@ def snapshot_rows(
             "commit_lsn": at,
             "seq": pa.array(sequence),
             "lsn": at,
+            "xid": constant(xid, pa.int64()),
             "captured_at": constant(captured_at, pa.int64()).cast(MICROS),
             "relation_version": constant(relation.version, pa.int64()),
             "after": images,

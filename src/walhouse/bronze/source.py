@@ -105,6 +105,8 @@ class SnapshotPlan:
     masks: Masks
     for_events: bool
     """Whether the rows have what events show of masked columns, too; a proof compares what gold holds."""
+    xid: int | None = None
+    """A transaction of the snapshot's time, for ``source.txId``; not the reader's own, which stays open."""
     lock_holder: LockHolder | None = None
     """Who keeps the tables from being rewritten until they are read."""
     bases: tuple[tuple[TableName, int], ...] = ()
@@ -165,6 +167,7 @@ class SnapshotPlan:
             [part],
             pass_number=self.pass_number,
             snapshot_id=self.snapshot_id,
+            xid=self.xid,
             captured_at=self.captured_at,
         )
         return masks.masked(rows, {relation.version: relation}, for_events=self.for_events)

@@ -42,7 +42,7 @@ def readable_lsn(connection: Connection) -> Lsn:
     asked = False
     while (flushed := flushed_lsn(connection)) % PAGE_SIZE == 0 and flushed < insert_lsn(connection).page_aligned():
         if not asked:
-            _commit_an_empty_transaction(connection)
+            committed_xid(connection)  # its commit is what is wanted
             asked = True
         elif time.monotonic() - start > _NUDGE_SECONDS:
             return flushed
@@ -63,6 +63,17 @@ def insert_lsn(connection: Connection) -> Lsn:
 def current_xid(connection: Connection) -> int:
     """A current 64-bit transaction id, not used up by asking: what 32-bit ids of the stream are widened against."""
     return int(one_row(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")[0])
+
+
+def committed_xid(connection: Connection) -> int | None:
+    """The 64-bit id of an empty transaction, committed by asking for it; None where writing is not allowed.
+
+    Its commit is not decoded, unlike a logical message.
+    """
+    may_write = "SELECT NOT (pg_is_in_recovery() OR current_setting('transaction_read_only')::bool)"
+    if not one_row(connection, may_write)[0]:
+        return None
+    return int(one_row(connection, "SELECT pg_current_xact_id()::text")[0])
 
 
 def above_all_running(connection: Connection) -> int:
@@ -104,14 +115,7 @@ def wait_flushed(connection: Connection, lsn: Lsn, timeout_seconds: float = 10.0
                 seconds=timeout_seconds,
             )
         if waited > _NUDGE_SECONDS and not nudged:
-            _commit_an_empty_transaction(connection)
+            committed_xid(connection)  # its commit is what is wanted
             nudged = True
         time.sleep(_POLL_SECONDS)
     return flushed
-
-
-def _commit_an_empty_transaction(connection: Connection) -> None:
-    """Write a commit record. It has no changes, so no subscriber sees it, unlike a logical message."""
-    may_write = "SELECT NOT (pg_is_in_recovery() OR current_setting('transaction_read_only')::bool)"
-    if one_row(connection, may_write)[0]:
-        one_row(connection, "SELECT pg_current_xact_id()::text")

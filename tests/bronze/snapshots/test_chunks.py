@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 RELATION = describe(16_384, TableName("public", "t"), "d", [ColumnDescription("id", 23, -1, identity=True)])
 TABLE = KeyedTable(RELATION, ("id",), columns="")
-FACTS: dict[str, Any] = {"pass_number": 7, "snapshot_id": "chunk:a", "captured_at": 0}
+FACTS: dict[str, Any] = {"pass_number": 7, "snapshot_id": "chunk:a", "xid": None, "captured_at": 0}
 
 
 def _snapshot(chunk: int) -> ChunkSnapshot:

@@ -114,6 +114,31 @@ def test_an_initial_snapshot_is_told_as_debezium_tells_it_and_marks_its_first_an
     assert proven(house)
 
 
+def test_rows_of_a_snapshot_have_the_id_of_a_transaction_that_keeps_no_slot_from_being_made(
+    spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def beside(*arguments: Any) -> Any:
+        with wide.connect(options="-c statement_timeout=20s") as connection:
+            slot = f"{wide.name}_other"
+            connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
+            connection.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+        made.append(slot)
+        return append(*arguments)
+
+    [(first,)] = wide.execute("SELECT pg_current_xact_id()::text::bigint")
+    house = make_house(**SMALL)
+    with monkeypatch.context() as patch:
+        patch.setattr("walhouse.bronze.snapshots.whole.append", beside)
+        house.run()
+    assert len(made) > 3, "between any two passes"
+    [(last,)] = wide.execute("SELECT pg_current_xact_id()::text::bigint")
+    events = spark.table(str(lake.silver(T))).select("source.txId", "xid", "transaction").distinct().collect()
+    assert [(row["txId"] == row["xid"], row["transaction"]) for row in events] == [(True, None)]
+    assert first < events[0]["txId"] < last
+
+
 def test_rows_are_told_exactly_however_many_tables_one_pass_reads(
     spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

@@ -85,6 +85,7 @@ class KeyChunksPlan:
             parts,
             pass_number=self.progress.pass_number,
             snapshot_id=self.snapshot_id,
+            xid=None,
             captured_at=self.captured_at,
         )
         return masks.masked(rows, {relation.version: relation})

@@ -39,6 +39,7 @@ from walhouse.postgres.snapshot import (
     visibility_of,
 )
 from walhouse.postgres.standby import require_unpromoted
+from walhouse.postgres.wal import committed_xid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -88,6 +89,8 @@ class _Session:
     locks: LockHolder
     reading: Connection
     captured_at: int
+    xid: int | None
+    """A transaction's id of this time; None where nothing may be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ class WholeSnapshots(BronzeReader):
             imported_snapshot(settings.connection, exported.name) as connection,
         ):
             require_unpromoted(self._conn, was_standby=self._on_standby)  # else its LSN is of another timeline
-            session = _Session(exported, locks, connection, time.time_ns() // 1000)
+            session = _Session(exported, locks, connection, time.time_ns() // 1000, committed_xid(self._conn))
             at = exported.consistent_point
             progress = opening.progress_at(at)
             progress, pieces = self._planned(progress, reading, session)
@@ -208,6 +211,7 @@ class WholeSnapshots(BronzeReader):
             pass_number=upcoming.pass_number,
             captured_at=session.captured_at,
             progress=upcoming,
+            xid=session.xid,
             lock_holder=session.locks,
             masks=self._settings.masks,
             for_events=True,
