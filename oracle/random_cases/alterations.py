@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from oracle.random_cases.tables import column_name, random_column
-from oracle.random_cases.types import TYPES, literals
+from oracle.random_cases.types import random_literal, random_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,8 +55,8 @@ def _retyped(random: Random, table: Table) -> tuple[list[str], Table] | None:
     if not table.free:
         return None
     column = random.choice(table.free)
-    other = replace(column, type=random.choice(tuple(TYPES)), default=None)
-    value = f"CAST({random.choice(literals(other.type, required=other.required))} AS {other.type})"
+    other = replace(column, type=random_type(random, required=column.required), default=None)
+    value = f"CAST({random_literal(random, other.type, required=other.required)} AS {other.type})"
     change = f"ALTER {column.sql} DROP DEFAULT, ALTER {column.sql} TYPE {other.type} USING {value}"
     return [f"ALTER TABLE {table.sql} {change};"], _with(table, column, other)
 

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 MODES: Final[Mapping[str, tuple[str, ...]]] = {
     "decimal.handling.mode": ("precise", "double", "string"),
-    "time.precision.mode": ("adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds"),
+    "time.precision.mode": (
+        "adaptive",
+        "adaptive_time_microseconds",
+        "connect",
+        "isostring",
+        "microseconds",
+        "nanoseconds",
+    ),
     "binary.handling.mode": ("bytes", "base64", "base64-url-safe", "hex"),
     "interval.handling.mode": ("numeric", "string"),
     "hstore.handling.mode": ("json", "map"),

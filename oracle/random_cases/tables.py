@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from oracle.random_cases.types import KEY_TYPES, NO_DEFAULTS, TYPES
+from oracle.random_cases.types import KEY_TYPES, random_literal, random_type
 from walhouse.names import quote_postgres
 
 if TYPE_CHECKING:
@@ -156,11 +156,11 @@ def random_table(random: Random, number: int, *, can_have_partitions: bool) -> T
 
 def random_column(random: Random, name: str, *, required: float = 0.3) -> Column:
     """A column of any type; three of ten have a default. ``required``: how likely it is to be NOT NULL."""
-    column = Column(name, random.choice(tuple(TYPES)), required=random.random() < required)
+    is_required = random.random() < required
+    column = Column(name, random_type(random, required=is_required), is_required)
     if random.random() >= 0.3:
         return column
-    literals = [literal for literal in TYPES[column.type] if literal not in NO_DEFAULTS]
-    return replace(column, default=random.choice(literals or ["NULL"]))
+    return replace(column, default=random_literal(random, column.type, required=column.required, as_default=True))
 
 
 def column_name(random: Random, start: str) -> str:

@@ -1,15 +1,18 @@
 """The types of random columns, with literals of each.
 
-Invariant: every literal is one that Debezium's engine survives in every mode, save those that ``literals``
-leaves out.
+Invariant: every literal is one that Debezium's engine survives in every mode, save those that
+``random_literal`` leaves out.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from oracle.random_cases.values import MAKERS, literal
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from random import Random
 
 SETUP: Final = (
     "CREATE EXTENSION hstore;",
@@ -34,7 +37,7 @@ _INTS: Final = ("0", "1", "-1", "32767", "-32768", "7")
 _NUMBERS: Final = ("0", "1", "-1", "3.14", "-0.01", "100", "12345.67", "'NaN'", "1.50", "99999.99")
 LONG: Final = "repeat('long text ', {n})"
 
-TYPES: Final[Mapping[str, tuple[str, ...]]] = {
+SPECIAL: Final[Mapping[str, tuple[str, ...]]] = {
     "bool": ("true", "false"),
     "int2": _INTS,
     "int4": (*_INTS, "2147483647", "-2147483648"),
@@ -95,7 +98,12 @@ TYPES: Final[Mapping[str, tuple[str, ...]]] = {
     "tsquery": ("'fat & cat'",),
     "pg_lsn": ("'0/1A2B'",),
 }
-"""Types and literals of them."""
+"""Values at the edges of types."""
+
+TYPES: Final = tuple(dict.fromkeys((*SPECIAL, *MAKERS)))
+
+NEVER_REQUIRED: Final = frozenset({"bit(11)[]", "ltree[]", "tsvector[]", "mood[]"})
+"""Arrays that the engine may give no value, which stops it in a required column."""
 
 KEY_TYPES: Final = ("int4", "int8", "text", "uuid", "date", "numeric(8,2)", "varchar(40)", "mood")
 
@@ -103,7 +111,17 @@ NO_DEFAULTS: Final = frozenset({"'24:00:00'"})
 """Literals whose default Java prints in its own way."""
 
 
-def literals(type_name: str, *, required: bool) -> list[str]:
-    """Literals of a type. Of a required number NaN and infinity stop the engine."""
-    unfit = {"'NaN'", "'Infinity'"} if required and type_name.startswith("numeric") else set()
-    return [literal for literal in TYPES[type_name] if literal not in unfit]
+def random_type(random: Random, *, required: bool) -> str:
+    """Any type that such a column may have."""
+    return random.choice([each for each in TYPES if not (required and each in NEVER_REQUIRED)])
+
+
+def random_literal(random: Random, type_name: str, *, required: bool = False, as_default: bool = False) -> str:
+    """A literal of a type: one of those above or any. Of a required number NaN and infinity stop the engine."""
+    some = [each for each in SPECIAL.get(type_name, ()) if not (as_default and each in NO_DEFAULTS)]
+    if required and type_name.startswith("numeric"):
+        some = [each for each in some if each not in {"'NaN'", "'Infinity'"}]
+    make = MAKERS.get(type_name)
+    if make is None or (some and random.random() < 0.4):
+        return random.choice(some)
+    return literal(make(random))

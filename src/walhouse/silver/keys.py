@@ -60,7 +60,9 @@ def _with_chosen_key(relation: RelationDescription, columns: ColumnChoice) -> Re
 
 
 def _with_key(relation: RelationDescription, key: tuple[str, ...]) -> RelationDescription:
-    return replace(relation, primary_key=tuple(name for name in key if name in relation.column_names), unique_keys=())
+    """With those of the key's columns that it has; if it has none of them its own key stays."""
+    chosen = tuple(name for name in key if name in relation.column_names)
+    return replace(relation, primary_key=chosen, unique_keys=()) if chosen else relation
 
 
 def key_names(relations: Sequence[RelationDescription]) -> tuple[str, ...]:

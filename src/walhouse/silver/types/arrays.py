@@ -1,8 +1,8 @@
 """Arrays: an element's rule, for each element of the text.
 
 Invariant: only arrays of one dimension convert. Of deeper ones Debezium keeps the number of elements and makes each
-NULL (of texts it makes the names of Java objects, and this makes NULL); bronze and gold have the whole text. Lower
-bounds are lost, as they are in Debezium. Where it declares elements as required, one NULL makes the whole array NULL.
+NULL (of some it makes the names of Java objects, and this makes the array NULL); bronze and gold have the whole text.
+Lower bounds are lost, as they are in Debezium. Where it takes no NULL as an element, one makes the whole array NULL.
 Source: Debezium documentation, PostgreSQL connector, "Basic types"; PostgreSQL documentation, "Array Input and Output".
 """
 
@@ -29,6 +29,23 @@ if TYPE_CHECKING:
 WITHOUT_SCHEMA: Final = frozenset({"money", "name", "interval", "varbit", "xml", "point", "refcursor"})
 """Elements whose arrays Debezium leaves out, whatever the modes."""
 
+_NAMED_BY_JAVA: Final = frozenset(
+    {
+        *("text", "varchar", "bpchar", "json", "jsonb", "uuid", "inet", "cidr", "macaddr", "macaddr8", "ltree"),
+        *("int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange"),
+    }
+)
+"""Elements whose deeper arrays are names of Java objects in Debezium; so are those that are required."""
+
+REQUIRED: Final = frozenset({"tsvector"})
+"""Elements that may not be NULL in Debezium's schema, as labels of enums may not."""
+
+_NEVER_NULL: Final = frozenset({"ltree"})
+"""Elements that may be NULL in Debezium's schema, but not in its converter."""
+
+_NO_NUMBER: Final = "NaN|Infinity"
+"""What makes an array of numeric NULL, however deep it is in it."""
+
 _DELIMITERS: Final[Mapping[str, str]] = {"box": ";", "geometry": ":", "geography": ":"}
 """Elements between which another character than a comma stands (``pg_type.typdelim``)."""
 
@@ -44,15 +61,16 @@ def array(column: ColumnDescription, modes: TypeModes, rule: Rule, *, required: 
     if element is None:
         return None
     delimiter = _DELIMITERS.get(str(column.element_type), ",")
-    may_be_deeper = not required and element.spark != StringType()
+    may_be_deeper = not required and column.element_type not in _NAMED_BY_JAVA
 
     def convert(text: str) -> str:
         tokens = f'regexp_extract_all({escaped("body")}, r\'"[^"]*"|[^{delimiter}{{}}"]+\', 0)'
         inner = unescaped("substring(token, 2, length(token) - 2)")
         value = f"CASE WHEN startswith(token, '\"') THEN {inner} WHEN token <> 'NULL' THEN token END"
         texts = f"transform({tokens}, token -> {value})"
-        values = _each(texts, element, required=required)
-        deeper = f" WHEN startswith(body, '{{{{') THEN {_nulls(delimiter)}"
+        values = _each(texts, element, takes_null=not required and column.element_type not in _NEVER_NULL)
+        kept = f" AND NOT body RLIKE '{_NO_NUMBER}'" if column.element_type == "numeric" else ""
+        deeper = f" WHEN startswith(body, '{{{{'){kept} THEN {_nulls(delimiter)}"
         flat = f"WHEN startswith(body, '{{') AND NOT startswith(body, '{{{{') THEN {values}"
         return let("body", _without_bounds(text), f"CASE {flat}{deeper if may_be_deeper else ''} END")
 
@@ -72,12 +90,12 @@ def _element(column: ColumnDescription) -> ColumnDescription:
     return replace(column, base_type=column.element_type, element_type=None, kind=kind)
 
 
-def _each(texts: str, element: SilverType, *, required: bool) -> str:
-    """The converted elements; NULL if one of them that is not NULL does not convert, or is NULL and required."""
-    if element.total and not required:
+def _each(texts: str, element: SilverType, *, takes_null: bool) -> str:
+    """The converted elements; NULL if one of them that is not NULL does not convert, or is NULL and may not be."""
+    if element.total and takes_null:
         return texts if element.convert("item") == "item" else f"transform({texts}, item -> {element.convert('item')})"
     pairs = f"transform({texts}, item -> named_struct('text', item, 'value', {element.convert('item')}))"
-    failed = f"exists(pairs, pair -> {'' if required else 'pair.text IS NOT NULL AND '}pair.value IS NULL)"
+    failed = f"exists(pairs, pair -> {'pair.text IS NOT NULL AND ' if takes_null else ''}pair.value IS NULL)"
     return let("pairs", pairs, f"CASE WHEN NOT {failed} THEN transform(pairs, pair -> pair.value) END")
 
 

@@ -6,6 +6,7 @@ as the length needs; the engine leaves trailing zero bytes out, and so does this
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import BinaryType, BooleanType
@@ -28,6 +29,12 @@ def varbit(column: ColumnDescription, _: TypeModes) -> SilverType:
     """bit varying(1), which is a boolean, bit varying(n), or one without a limit."""
     length = typmod(column)
     return _boolean() if length == 1 else _bits(length if length > 0 else _UNLIMITED)
+
+
+def array_of_bits(column: ColumnDescription, modes: TypeModes) -> SilverType:
+    """bit[]: Debezium declares it as a single one, and has no value then."""
+    declared = bit(column, modes)
+    return replace(declared, convert=lambda _: f"CAST(NULL AS {declared.spark.simpleString()})")
 
 
 def _boolean() -> SilverType:

@@ -12,6 +12,7 @@ BIGINT; a longer one is turned from chunks of 9 decimal digits into limbs of 32 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import BinaryType, DecimalType, DoubleType, IntegerType, StringType, StructField, StructType
@@ -47,6 +48,14 @@ def numeric(column: ColumnDescription, modes: TypeModes) -> SilverType:
         return _exact_text() if modes.decimal is DecimalMode.NATIVE else _variable_scale()
     precision, scale = precision_and_scale(modifier)
     return _native(precision, scale) if modes.decimal is DecimalMode.NATIVE else _decimal(precision, scale)
+
+
+def numeric_element(column: ColumnDescription, modes: TypeModes) -> SilverType:
+    """In an array, which Debezium cannot convert if one of its elements is no number."""
+    scalar = numeric(column, modes)
+    if modes.decimal is DecimalMode.NATIVE:
+        return scalar
+    return replace(scalar, convert=lambda text: when_like(text, _NUMBER, scalar.convert(text)), total=False)
 
 
 def _double() -> SilverType:

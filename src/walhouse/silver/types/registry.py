@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from walhouse.silver.modes import DEFAULTS
 from walhouse.silver.types import binary, bits, decimals, geometry, hstore, intervals, scalars, temporal, vectors
-from walhouse.silver.types.arrays import WITHOUT_SCHEMA, array, is_array
+from walhouse.silver.types.arrays import REQUIRED, WITHOUT_SCHEMA, array, is_array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +80,14 @@ Enums have a rule by kind, arrays take their element's. Whatever else there is D
 column out, or shows the bytes of its text (``include.unknown.datatypes``).
 """
 
-ELEMENT_RULES: Final[Mapping[str, Rule]] = {"time": temporal.time_element, "timetz": temporal.zoned_time_element}
+ELEMENT_RULES: Final[Mapping[str, Rule]] = {
+    "numeric": decimals.numeric_element,
+    "date": temporal.date_element,
+    "time": temporal.time_element,
+    "timetz": temporal.zoned_time_element,
+    "timestamp": temporal.timestamp_element,
+    "timestamptz": temporal.zoned_timestamp_element,
+}
 """Where an array's elements differ from a column of their type."""
 
 UNKNOWN: Final[Mapping[str, Rule]] = dict.fromkeys(
@@ -99,9 +106,7 @@ _BUILT_IN: Final[Mapping[int, str]] = {
 def silver_type(column: ColumnDescription, modes: TypeModes = DEFAULTS) -> SilverType | None:
     """The type that a column has in silver; None if Debezium leaves the column out."""
     if is_array(column) and (rule := _element_rule(column)):
-        if column.element_type in WITHOUT_SCHEMA:
-            return None
-        return array(column, modes, rule, required=column.enum_labels is not None)
+        return _array(column, modes, rule)
     rule = None if column.element_type else _rule(base_type(column), is_enum=column.kind == "e")
     if rule is not None:
         return rule(column, modes)
@@ -111,6 +116,14 @@ def silver_type(column: ColumnDescription, modes: TypeModes = DEFAULTS) -> Silve
         shape = UNKNOWN.get(column.element_type) if is_array(column) else None
         return array(replace(column, enum_labels=None), modes, shape or binary.text_as_bytes, required=True)
     return UNKNOWN.get(base_type(column) or "", binary.text_as_bytes)(column, modes)
+
+
+def _array(column: ColumnDescription, modes: TypeModes, rule: Rule) -> SilverType | None:
+    if column.element_type in WITHOUT_SCHEMA:
+        return None
+    if column.element_type == "bit":
+        return bits.array_of_bits(column, modes)
+    return array(column, modes, rule, required=column.enum_labels is not None or column.element_type in REQUIRED)
 
 
 def _element_rule(column: ColumnDescription) -> Rule | None:

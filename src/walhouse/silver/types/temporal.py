@@ -29,6 +29,8 @@ _TIME: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
 
 _DATE_INFINITY: Final = {"infinity": -2147472692, "-infinity": -2147472691}
 _DATE_INFINITY_ISO: Final = {"infinity": "-5877611-06-21Z", "-infinity": "-5877611-06-22Z"}
+_DATE_INFINITY_ELEMENT: Final = {"infinity": -622191234, "-infinity": -625821272}
+_DATE_INFINITY_ISO_ELEMENT: Final = {"infinity": "+292278994-08-16Z", "-infinity": "+292269055-12-02Z"}
 _MICROS: Final = {"infinity": 9223372036825200000, "-infinity": -9223372036832400000}
 _INFINITY: Final = {
     3: {word: micros // 1000 for word, micros in _MICROS.items()},
@@ -68,6 +70,20 @@ def _iso_date(text: str) -> str:
     return f"CASE WHEN {like(text, f'{_DATE}(?: BC)?')} THEN {iso}{_infinity(text, _DATE_INFINITY_ISO)} END"
 
 
+def date_element(column: ColumnDescription, modes: TypeModes) -> SilverType:
+    """In an array: what Java's legacy dates, which the JDBC driver gives Debezium, show."""
+    scalar = date(column, modes)
+    if modes.time is TimeMode.NATIVE:
+        return scalar
+    infinity = _DATE_INFINITY_ISO_ELEMENT if modes.time is TimeMode.ISOSTRING else _DATE_INFINITY_ELEMENT
+
+    def convert(text: str) -> str:
+        other = let("shown", _as_java_shows(text), scalar.convert("shown"))
+        return f"CASE{_infinity(text, infinity)} ELSE {other} END"
+
+    return replace(scalar, convert=convert)
+
+
 def time(column: ColumnDescription, modes: TypeModes) -> SilverType:
     """Since midnight; adaptive: milliseconds up to three decimals, else microseconds. 24:00:00 is a whole day."""
 
@@ -97,11 +113,14 @@ def _iso_time(text: str) -> str:
 
 
 def time_element(column: ColumnDescription, modes: TypeModes) -> SilverType:
-    """In an array: cut to milliseconds, which is what the JDBC driver gives Debezium."""
+    """In an array what the JDBC driver gives Debezium: cut to milliseconds, and 24:00:00 is midnight."""
     scalar = time(column, modes)
+    if modes.time is TimeMode.NATIVE:
+        return scalar
 
     def convert(text: str) -> str:
-        return scalar.convert(rf"regexp_replace({text}, r'([.][0-9]{{3}})[0-9]+', r'$1')")
+        in_milliseconds = rf"rtrim('.', regexp_replace({text}, r'([.](?:[0-9]{{0,2}}[1-9])?)[0-9]*$', r'$1'))"
+        return scalar.convert(f"CASE WHEN {text} = '24:00:00' THEN '00:00:00' ELSE {in_milliseconds} END")
 
     return replace(scalar, convert=convert)
 
@@ -132,6 +151,22 @@ def timestamp(column: ColumnDescription, modes: TypeModes) -> SilverType:
         case TimeMode.ADAPTIVE | TimeMode.ADAPTIVE_TIME_MICROSECONDS if short:
             return _timestamp("io.debezium.time.Timestamp", 3)
     return _timestamp("io.debezium.time.MicroTimestamp", 6)
+
+
+def timestamp_element(column: ColumnDescription, modes: TypeModes) -> SilverType:
+    """In an array: before 1582-10-15 a date of the Julian calendar, as which the JDBC driver gives it to Debezium."""
+    scalar = timestamp(column, modes)
+    if modes.time is TimeMode.NATIVE:
+        return scalar
+
+    def convert(text: str) -> str:
+        is_early = f"{like(text, f'{_PLAIN_DATE} {_TIME}')} AND {text} < '1582-10-15'"
+        is_old = like(text, f"{_PLAIN_DATE} {_TIME} BC")
+        read = f"CASE WHEN {is_early} OR {is_old} THEN {_read_as_julian(text)} ELSE {text} END"
+        return let("stamp", read, scalar.convert("stamp"))
+
+    # where 64 bits are too few for one of nanoseconds, that one alone is NULL
+    return replace(scalar, convert=convert, total=modes.time is TimeMode.NANOSECONDS)
 
 
 def _timestamp(semantic: str, decimals: int) -> SilverType:
@@ -190,6 +225,19 @@ def zoned_timestamp(column: ColumnDescription, _: TypeModes) -> SilverType:
     return _iso_text("io.debezium.time.ZonedTimestamp", convert, "'1970-01-01T00:00:00Z'")
 
 
+def zoned_timestamp_element(column: ColumnDescription, modes: TypeModes) -> SilverType:
+    """In an array: what Java's legacy dates, which the JDBC driver gives Debezium, show."""
+    scalar = zoned_timestamp(column, modes)
+    modifier = typmod(column)
+    before_all = "+292269055-12-02T23:00:00" + (f".{'0' * (6 if modifier < 0 else modifier)}" if modifier else "") + "Z"
+
+    def convert(text: str) -> str:
+        other = let("shown", _as_java_shows(text), scalar.convert("shown"))
+        return f"CASE WHEN {text} = '-infinity' THEN '{before_all}' ELSE {other} END"
+
+    return replace(scalar, convert=convert)
+
+
 def _iso_text(semantic: str | None, convert: Callable[[str], str], epoch: str) -> SilverType:
     version = 1 if semantic else None
     return SilverType(StringType(), "string", convert, epoch, semantic=semantic, version=version)
@@ -228,6 +276,33 @@ def _days(text: str) -> str:
     near = f"(2000 + pmod({year}, 400))"
     days = f"unix_date(try_cast(concat({near}, {_month_and_day(text)}) AS date))"
     return f"({days} + (({year} - {near}) div 400) * {_DAYS_OF_400_YEARS})"
+
+
+def _as_java_shows(text: str) -> str:
+    """A date's or timestamp's text without the era, the ten days that were left out in 1582 being ten days later.
+
+    NULL where that year has no such day: not every one before Christ with a 29th of February has one after.
+    """
+    bare = f"replace({text}, ' BC', '')"
+    is_left_out = f"{text} RLIKE r'^1582-10-(?:0[5-9]|1[0-4])' AND NOT endswith({text}, ' BC')"
+    later = f"concat('1582-10-', try_cast(substring({text}, 9, 2) AS int) + 10, substring({text}, 11))"
+    return (
+        f"CASE WHEN {is_left_out} THEN {later} WHEN endswith({text}, ' BC') AND {_days(bare)} IS NULL THEN NULL"
+        f" ELSE {bare} END"
+    )
+
+
+def _read_as_julian(text: str) -> str:
+    """The text of a timestamp whose date the Julian calendar calls as this text does."""
+    # between two calendars' days lie those of the centuries' ends that one of them has; a year begins in March for that
+    before_march = f"int(try_cast(substring({_month_and_day(text)}, 2, 2) AS int) < 3)"
+    days_between = let("year", f"{_year(text)} - {before_march}", "int(floor(year / 100) - floor(year / 400)) - 2")
+    year = "CASE WHEN year(day) < 1 THEN 1 - year(day) ELSE year(day) END"
+    shown = (
+        f"concat(lpad({year}, 4, '0'), date_format(day, '-MM-dd '), split_part({text}, ' ', 2),"
+        " CASE WHEN year(day) < 1 THEN ' BC' ELSE '' END)"
+    )
+    return let("day", f"date_from_unix_date(int({_days(text)} + {days_between}))", shown)
 
 
 def _far_timestamp(text: str, decimals: int) -> str:
