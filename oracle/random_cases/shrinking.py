@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from oracle.scenario import PUBLICATION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from oracle.scenario import Scenario
 
@@ -19,21 +19,51 @@ _PAIRS = {"BEGIN": {"COMMIT", "ROLLBACK"}, "SAVEPOINT s": {"ROLLBACK TO s"}}
 
 
 def shrink(scenario: Scenario, differs: Callable[[Scenario], bool]) -> Scenario:
-    """A shorter scenario that still differs: properties and statements are left out as long as it does."""
+    """A shorter scenario that still differs: without properties, transactions and statements that it can do without."""
     (properties,) = scenario.variants.values()
     for name in properties:
         (now,) = scenario.variants.values()
         fewer = replace(scenario, variants={"random": {key: now[key] for key in now if key != name}})
         if differs(fewer):
             scenario = fewer
-    position = len(_statements(scenario)) - 1
-    while position >= 0:
-        statements = _statements(scenario)
-        shorter = _of_statements(scenario, statements[:position] + statements[position + 1 :])
-        if shorter is not None and differs(shorter):
-            scenario = shorter
-        position -= 1
+    for parts in (_transactions, _borders, _single):
+        number = len(_statements(scenario))
+        while number > 0:
+            statements = _statements(scenario)
+            some = parts(statements)
+            number = min(number, len(some)) - 1
+            if number < 0:
+                break
+            rest = tuple(each for position, each in enumerate(statements) if position not in some[number])
+            shorter = _of_statements(scenario, rest)
+            if shorter is not None and differs(shorter):
+                scenario = shorter
     return scenario
+
+
+def _transactions(statements: Sequence[str]) -> list[set[int]]:
+    """The positions of each with all that it holds."""
+    return [set(range(first, last + 1)) for first, last in _bounds(statements)]
+
+
+def _borders(statements: Sequence[str]) -> list[set[int]]:
+    """The positions of a transaction's begin and end, or a savepoint's, whose statements stay."""
+    return [{first, last} for first, last in _bounds(statements)]
+
+
+def _single(statements: Sequence[str]) -> list[set[int]]:
+    return [{position} for position in range(len(statements))]
+
+
+def _bounds(statements: Sequence[str]) -> list[tuple[int, int]]:
+    bounds, opened = [], list[int]()
+    for position, statement in enumerate(statements):
+        word = statement.rstrip(";")
+        if word in _PAIRS:
+            opened.append(position)
+        elif opened and word in _PAIRS[statements[opened[-1]].rstrip(";")]:
+            bounds.append((opened.pop(), position))
+    return bounds
 
 
 def _statements(scenario: Scenario) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ it is. A column whose type is altered so that its values take another form gets 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walhouse.changes.columns import latest_columns
@@ -63,6 +62,14 @@ class SilverColumn(NamedTuple):
     """Whether some new row of the epoch came without it, since it did not change."""
     cut: int | None = None
     """The length that rows show of its values; None: all."""
+    nothing_shown: str | None = None
+    """What rows show of every text of it, as SQL, where it is masked and its type shows none."""
+
+    def show(self, text: str) -> str:
+        """What rows show of a text that they show."""
+        if self.nothing_shown is None:
+            return self.type.convert(text)
+        return f"CASE WHEN {text} IS NOT NULL THEN {self.nothing_shown} END"
 
     @property
     def form(self) -> Form:
@@ -129,23 +136,21 @@ def silver_columns(
 
     def made(slot: int, name: str, column: ColumnDescription, kind: SilverType) -> SilverColumn:
         field = names[name, _form(kind)]
-        if name in hidden and kind.convert_read is not None:
-            kind = _without_texts(kind, column, masks, hidden[name])
+        nothing = _nothing_shown(kind, column, masks, hidden[name]) if name in hidden else None
         cut = masks.cut_to(relations[-1].name, column)
         cut = cut if cut is not None and can_be_cut(column, cut) else None
-        return SilverColumn(name, field, column, kind, slot, name in hidden, name in left_out, cut)
+        return SilverColumn(name, field, column, kind, slot, name in hidden, name in left_out, cut, nothing)
 
     return tuple(made(slot, name, column, kind) for slot, (name, (column, kind)) in enumerate(shown.items()))
 
 
-def _without_texts(
+def _nothing_shown(
     kind: SilverType, column: ColumnDescription, masks: TextMasks, relation: RelationDescription
-) -> SilverType:
-    """Of a masked column whose texts are only shown where a snapshot read them: else the mask of no text."""
-    if column.nullable is not False and not masks.hides_all(relation, column.name):
-        return kind
-    shown = string_literal(masks.masked_text(relation, column.name, ""))
-    return replace(kind, convert=lambda text: f"CASE WHEN {text} IS NOT NULL THEN {shown} END")
+) -> str | None:
+    """Of a masked column whose texts are only shown where a snapshot read them: the mask of no text."""
+    if kind.convert_read is None or (column.nullable is not False and not masks.hides_all(relation, column.name)):
+        return None
+    return string_literal(masks.masked_text(relation, column.name, ""))
 
 
 def alike(relations: Sequence[RelationDescription], modes: TypeModes) -> list[tuple[RelationDescription, ...]]:

@@ -141,7 +141,8 @@ class Images:
     def _key_value(self, image: str, column: SilverColumn, key: Sequence[str]) -> str | None:
         if column.name not in key:
             return None
-        value = column.type.convert(column.before if image == "before" else column.after)
+        text = column.before if image == "before" else column.after
+        value = column.type.convert(text) if image == "before" else _or_as_read(column, text, column.type.convert(text))
         return f"coalesce({value}, {column.made_up})" if column.required else value
 
     def _before_value(self, column: SilverColumn) -> str:
@@ -149,7 +150,7 @@ class Images:
 
     def _whole_before(self, column: SilverColumn) -> str:
         has_before = self._has_before(column)
-        value = column.type.convert(column.shown_before) if has_before else null(column.type.spark)
+        value = column.show(column.shown_before) if has_before else null(column.type.spark)
         lacking = [r for r in self._relations if column.name in set(r.column_names) - set(r.identity_columns)]
         if not column.required or not lacking:
             return value
@@ -174,16 +175,11 @@ class Images:
         )
 
     def _after_value(self, column: SilverColumn) -> str:
-        value = _cut(column, self._shown(column))
+        text = column.shown_after
+        value = _cut(column, _or_as_read(column, text, column.show(text)))
         if not column.left_out or column.type.unavailable is None:
             return value
         return f"CASE WHEN {is_lost(column)} THEN {self._placeholder(column)} ELSE {value} END"
-
-    @staticmethod
-    def _shown(column: SilverColumn) -> str:
-        text, read = column.shown_after, column.type.convert_read
-        value = column.type.convert(text)
-        return value if read is None else f"CASE WHEN op = '{Op.READ.value}' THEN {read(text)} ELSE {value} END"
 
     def _placeholder(self, column: SilverColumn) -> str:
         """What stands for a value that was not sent; of a masked column masked, as any other string of it."""
@@ -198,6 +194,12 @@ class Images:
     def _masked(self, column: SilverColumn, text: str) -> str:
         relation = next(each for each in reversed(self._relations) if column.name in each.column_names)
         return self._settings.masks.masked_text(relation, column.name, text)
+
+
+def _or_as_read(column: SilverColumn, text: str, value: str) -> str:
+    """A new row's value, which may be another one of its text where a snapshot read the row."""
+    read = column.type.convert_read
+    return value if read is None else f"CASE WHEN op = '{Op.READ.value}' THEN {read(text)} ELSE {value} END"
 
 
 def _cut(column: SilverColumn, value: str) -> str:

@@ -103,5 +103,5 @@ def _differs(column: SilverColumn, *, is_sent: bool) -> str:
         differs += f" AND NOT {is_unchanged(column)}"
     if not column.type.total:
         convert = column.type.convert
-        differs += f" AND NOT coalesce({convert(column.before)} = {convert(column.after)}, false)"
+        differs += f" AND NOT ({convert(column.before)} <=> {convert(column.after)})"
     return f"({differs})"

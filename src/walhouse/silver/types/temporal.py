@@ -320,8 +320,11 @@ def _far_timestamp(text: str, decimals: int) -> str:
 
 
 def _iso(date_text: str, time_text: str, decimals: int) -> str:
-    fraction = f"'.', rpad(substring({time_text}, 10, {decimals}), {decimals}, '0'), " if decimals else ""
-    return f"concat({date_text}, 'T', substring({time_text}, 1, 8), {fraction}'Z')"
+    """Without decimals the time as it is: only a default can have some then, and Debezium shows them."""
+    if not decimals:
+        return f"concat({date_text}, 'T', {time_text}, 'Z')"
+    fraction = f"rpad(substring({time_text}, 10, {decimals}), {decimals}, '0')"
+    return f"concat({date_text}, 'T', substring({time_text}, 1, 8), '.', {fraction}, 'Z')"
 
 
 def _iso_year(text: str) -> str:
