@@ -69,7 +69,7 @@ def _drop(admin: psycopg.Connection[Any], database: str) -> None:
 
 
 def _drop_slot(admin: psycopg.Connection[Any], slot: str) -> None:
-    """A reader that was ended needs a moment to let go."""
+    """A reader that was ended needs a moment to let go; a temporary slot goes with its session."""
     deadline = time.monotonic() + 20
     while True:
         try:
@@ -78,6 +78,8 @@ def _drop_slot(admin: psycopg.Connection[Any], slot: str) -> None:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
+        except psycopg.errors.UndefinedObject:
+            return
         else:
             return
 

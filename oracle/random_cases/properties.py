@@ -47,6 +47,7 @@ RARER: Final[Mapping[str, tuple[str, ...]]] = {
     "column.propagate.source.type": (".*",),
     "datatype.propagate.source.type": (".*text", ".+numeric,.+int4"),
     "include.schema.comments": ("true",),
+    "xmin.fetch.interval.ms": ("1",),
 }
 """One of ten does."""
 

@@ -51,13 +51,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table. ``key``: the primary key; ``unique``: a column with a unique index of its own; both by name."""
+    """One table. ``key``: the primary key; ``unique``: a column with a unique index of its own; both by name.
+
+    ``partial``: that index is of some rows alone, and no key.
+    """
 
     schema: str
     name: str
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
     unique: str | None = None
+    partial: bool = False
     identity: str = "DEFAULT"
     partitioned: bool = False
 
@@ -95,7 +99,7 @@ class Table:
 
     def identities(self) -> list[str]:
         """Those that it can have."""
-        can_index = self.unique is not None and any(each.name == self.unique and each.required for each in self.columns)
+        can_index = not self.partial and any(each.name == self.unique and each.required for each in self.columns)
         return ["DEFAULT", "FULL", "NOTHING", *(["INDEX"] * 2 if can_index else [])]
 
     def ddl(self, random: Random) -> list[str]:
@@ -116,7 +120,8 @@ class Table:
         outside = [column.sql for column in self.columns if column.type in _STORED_OUTSIDE]
         statements += [f"ALTER TABLE {self.sql} ALTER {name} SET STORAGE EXTERNAL;" for name in outside]
         if self.unique is not None:
-            statements.append(f"CREATE UNIQUE INDEX {self._index} ON {self.sql} ({_sql_name(self.unique)});")
+            some = f" WHERE {_sql_name(self.unique)} IS NOT NULL" if self.partial else ""
+            statements.append(f"CREATE UNIQUE INDEX {self._index} ON {self.sql} ({_sql_name(self.unique)}){some};")
         return statements + (self.with_identity(self.identity)[0] if self.identity != "DEFAULT" else [])
 
     @property
@@ -148,6 +153,7 @@ def random_table(random: Random, number: int, *, can_have_partitions: bool) -> T
         columns=(*columns, *_generated(random, columns)),
         key=tuple(column.name for column in key),
         unique=unique,
+        partial=unique is not None and random.random() < 0.2,
         partitioned=can_have_partitions and bool(key) and unique is None and random.random() < 0.1,
     )
     often = ["FULL", "FULL"] if not key else ["DEFAULT", "DEFAULT", "DEFAULT", "FULL", "FULL"]

@@ -19,6 +19,7 @@ SETUP: Final = (
     "CREATE EXTENSION ltree;",
     "CREATE EXTENSION citext;",
     "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy, or so');",
+    "CREATE TYPE pair AS (a int4, b text);",
     "CREATE DOMAIN price AS numeric(8, 2);",
     "CREATE DOMAIN code AS varchar(12);",
 )

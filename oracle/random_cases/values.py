@@ -177,6 +177,20 @@ def _points(random: Random, count: int) -> str:
     return ",".join(f"({number(random)},{number(random)})" for _ in range(count))
 
 
+def _shape(before: str, fewest: int, most: int, after: str) -> Maker:
+    return lambda random: f"{before}{_points(random, random.randint(fewest, most))}{after}"
+
+
+def _multirange(of: Maker) -> Maker:
+    return lambda random: f"{{{','.join(of(random) for _ in range(random.randint(0, 3)))}}}"
+
+
+def _pair(random: Random) -> str:
+    """A composite of an int4 and a text."""
+    number, text = _integer(32)(random), _text(8)(random)
+    return f"({random.choice(('', number))},{random.choice(('', _quoted(text)))})"
+
+
 def _array(of: Maker, *, can_be_deeper: bool) -> Maker:
     def flat(random: Random, length: int) -> str:
         items = ("NULL" if random.random() < 0.15 else _quoted(of(random)) for _ in range(length))
@@ -241,7 +255,26 @@ _ONE: Final[Mapping[str, Maker]] = {
     "tsquery": _words(" | ", "'"),
     "ltree": _words("."),
     "hstore": _pairs,
-    "point": lambda random: _points(random, 1),
+    "point": _shape("", 1, 1, ""),
+    "box": _shape("", 2, 2, ""),
+    "lseg": _shape("[", 2, 2, "]"),
+    "path": _shape("[", 1, 4, "]"),
+    "polygon": _shape("(", 1, 4, ")"),
+    "circle": lambda random: f"<{_points(random, 1)},{random.randint(0, 9)}.5>",
+    "line": lambda random: f"{{{random.randint(1, 9)},{_float('<d', 10)(random)},{_float('<d', 10)(random)}}}",
+    '"char"': lambda random: random.choice("aZ1 $"),
+    "pair": _pair,
+    "int4multirange": _multirange(_range(_integer(32), int)),
+    "xid8": _natural(64),
+    "numeric(5,-2)": _numeric(6, 2),
+    "numeric(2,4)": lambda random: f"0.00{random.randint(0, 99):02}",
+    "varchar": _text(30),
+    "bpchar": _text(30),
+    "varbit": _bits(0, 40),
+    "timestamp(0)": _timestamp,
+    "time(0)": _time,
+    "timetz(3)": lambda random: _time(random) + _zone(random),
+    "interval(0)": _interval,
     "pg_lsn": lambda random: f"{random.getrandbits(random.randint(1, 32)):X}/{random.getrandbits(32):X}",
 }
 
@@ -253,7 +286,19 @@ _FLAT: Final = (
 
 _DEEP: Final = (
     *("bool", "int2", "int4", "int8", "float4", "float8", "numeric(8,2)", "numeric", "citext", "bytea", "date"),
-    *("time", "timetz", "timestamp", "timestamptz", "interval", "hstore", "bit(11)", "varbit(9)", "oid", "money"),
+    *(
+        "time",
+        "timetz",
+        "timetz(3)",
+        "timestamp",
+        "timestamptz",
+        "interval",
+        "hstore",
+        "bit(11)",
+        "varbit(9)",
+        "oid",
+        "money",
+    ),
 )
 
 MAKERS: Final[Mapping[str, Maker]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.types import BinaryType, MapType, StringType
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType
 
 from walhouse.lakehouse.tables import sql_type
 from walhouse.names import quote, string_literal
@@ -80,7 +80,7 @@ class Images:
         """
         same = [
             f"{column.before} <=> {column.after}"
-            if isinstance(column.type.spark, MapType)
+            if _holds_maps(column.type.spark)
             else f"{before}.{quote(column.field)} <=> {after}.{quote(column.field)}"
             for column in self._columns.values()
             if self._settings.columns.shows(table, column.name)
@@ -194,6 +194,11 @@ class Images:
     def _masked(self, column: SilverColumn, text: str) -> str:
         relation = next(each for each in reversed(self._relations) if column.name in each.column_names)
         return self._settings.masks.masked_text(relation, column.name, text)
+
+
+def _holds_maps(kind: DataType) -> bool:
+    """Spark does not compare those."""
+    return isinstance(kind, MapType) or (isinstance(kind, ArrayType) and _holds_maps(kind.elementType))
 
 
 def _or_as_read(column: SilverColumn, text: str, value: str) -> str:
