@@ -138,4 +138,4 @@ def _value(random: Random, table: Table, column: Column) -> str:
         return "NULL"
     if column.type == "text" and not table.is_indexed(column) and random.random() < 0.2:
         return LONG.format(n=400)
-    return random_literal(random, column.type, required=column.required)
+    return random_literal(random, column.type, required=column.required or table.is_indexed(column))

@@ -118,7 +118,7 @@ def random_type(random: Random, *, required: bool) -> str:
 
 
 def random_literal(random: Random, type_name: str, *, required: bool = False, as_default: bool = False) -> str:
-    """A literal of a type: one of those above or any. Of a required number NaN and infinity stop the engine."""
+    """A literal of a type: one of those above or any. Of a required number, or a key, NaN stops the engine."""
     some = [each for each in SPECIAL.get(type_name, ()) if not (as_default and each in NO_DEFAULTS)]
     if required and type_name.startswith("numeric"):
         some = [each for each in some if each not in {"'NaN'", "'Infinity'"}]

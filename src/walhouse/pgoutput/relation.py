@@ -83,9 +83,13 @@ class RelationDescription:
             return primary if set(primary) == set(identity) else identity
         return primary
 
+    def event_key(self, chosen: Sequence[str] | None) -> tuple[str, ...]:
+        """The key of events: those of the chosen columns that it has, else its own."""
+        return tuple(name for name in chosen or () if name in self.column_names) or self.own_key
+
     def keys(self, chosen: Sequence[str] | None) -> frozenset[str]:
-        """Columns of the primary key and of the key of events, which are those that were chosen, else its own."""
-        return frozenset(self.primary_key or ()) | frozenset(self.own_key if chosen is None else chosen)
+        """Columns of the primary key and of the key of events."""
+        return frozenset(self.primary_key or ()) | frozenset(self.event_key(chosen))
 
     def position(self, column: str) -> int | None:
         """The array position of a column, or None if this version does not have it."""

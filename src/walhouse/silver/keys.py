@@ -55,14 +55,8 @@ def _with_chosen_key(relation: RelationDescription, columns: ColumnChoice) -> Re
         for column in relation.columns
     )
     relation = relation if known == relation.columns else replace(relation, columns=known)
-    key = columns.key_of(relation.name)
-    return relation if key is None else _with_key(relation, key)
-
-
-def _with_key(relation: RelationDescription, key: tuple[str, ...]) -> RelationDescription:
-    """With those of the key's columns that it has; if it has none of them its own key stays."""
-    chosen = tuple(name for name in key if name in relation.column_names)
-    return replace(relation, primary_key=chosen, unique_keys=()) if chosen else relation
+    key = relation.event_key(columns.key_of(relation.name))
+    return relation if key == relation.own_key else replace(relation, primary_key=key, unique_keys=())
 
 
 def key_names(relations: Sequence[RelationDescription]) -> tuple[str, ...]:
