@@ -14,7 +14,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from walhouse.silver.modes import DEFAULTS
-from walhouse.silver.types import binary, bits, decimals, geometry, hstore, intervals, scalars, temporal, vectors
+from walhouse.silver.types import (
+    binary,
+    bits,
+    decimals,
+    geometry,
+    hstore,
+    intervals,
+    scalars,
+    temporal,
+    temporal_elements,
+    vectors,
+)
 from walhouse.silver.types.arrays import REQUIRED, WITHOUT_SCHEMA, array, is_array
 
 if TYPE_CHECKING:
@@ -82,11 +93,11 @@ column out, or shows the bytes of its text (``include.unknown.datatypes``).
 
 ELEMENT_RULES: Final[Mapping[str, Rule]] = {
     "numeric": decimals.numeric_element,
-    "date": temporal.date_element,
-    "time": temporal.time_element,
-    "timetz": temporal.zoned_time_element,
-    "timestamp": temporal.timestamp_element,
-    "timestamptz": temporal.zoned_timestamp_element,
+    "date": temporal_elements.date_element,
+    "time": temporal_elements.time_element,
+    "timetz": temporal_elements.zoned_time_element,
+    "timestamp": temporal_elements.timestamp_element,
+    "timestamptz": temporal_elements.zoned_timestamp_element,
 }
 """Where an array's elements differ from a column of their type."""
 

@@ -9,7 +9,6 @@ The constants for infinity are those that Debezium 3.6 streams: the JDBC driver'
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import DataType, DateType, IntegerType, LongType, StringType, TimestampNTZType
@@ -24,13 +23,11 @@ if TYPE_CHECKING:
     from walhouse.silver.modes import TypeModes
 
 _DATE: Final = "[0-9]{4,7}-[0-9]{2}-[0-9]{2}"
-_PLAIN_DATE: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_TIME: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
+PLAIN_DATE: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+TIME: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
 
 _DATE_INFINITY: Final = {"infinity": -2147472692, "-infinity": -2147472691}
 _DATE_INFINITY_ISO: Final = {"infinity": "-5877611-06-21Z", "-infinity": "-5877611-06-22Z"}
-_DATE_INFINITY_ELEMENT: Final = {"infinity": -622191234, "-infinity": -625821272}
-_DATE_INFINITY_ISO_ELEMENT: Final = {"infinity": "+292278994-08-16Z", "-infinity": "+292269055-12-02Z"}
 _MICROS: Final = {"infinity": 9223372036825200000, "-infinity": -9223372036832400000}
 _INFINITY: Final = {
     3: {word: micros // 1000 for word, micros in _MICROS.items()},
@@ -52,7 +49,7 @@ def date(_: ColumnDescription, modes: TypeModes) -> SilverType:
         return SilverType(
             DateType(),
             "date",
-            lambda text: when_like(text, _PLAIN_DATE, f"try_cast({text} AS date)"),
+            lambda text: when_like(text, PLAIN_DATE, f"try_cast({text} AS date)"),
             "DATE'1970-01-01'",
         )
     semantic = "org.apache.kafka.connect.data.Date" if modes.time is TimeMode.CONNECT else "io.debezium.time.Date"
@@ -61,37 +58,23 @@ def date(_: ColumnDescription, modes: TypeModes) -> SilverType:
 
 def _days_of_date(text: str) -> str:
     plain = f"unix_date(try_cast({text} AS date))"
-    far = when_like(text, f"{_DATE}(?: BC)?", f"try_cast({_days(text)} AS int)")
-    return f"CASE WHEN {like(text, _PLAIN_DATE)} THEN {plain}{_infinity(text, _DATE_INFINITY)} ELSE {far} END"
+    far = when_like(text, f"{_DATE}(?: BC)?", f"try_cast({days_since_epoch(text)} AS int)")
+    return f"CASE WHEN {like(text, PLAIN_DATE)} THEN {plain}{infinite(text, _DATE_INFINITY)} ELSE {far} END"
 
 
 def _iso_date(text: str) -> str:
-    iso = f"concat({_iso_year(text)}, {_month_and_day(text)}, 'Z')"
-    return f"CASE WHEN {like(text, f'{_DATE}(?: BC)?')} THEN {iso}{_infinity(text, _DATE_INFINITY_ISO)} END"
-
-
-def date_element(column: ColumnDescription, modes: TypeModes) -> SilverType:
-    """In an array: what Java's legacy dates, which the JDBC driver gives Debezium, show."""
-    scalar = date(column, modes)
-    if modes.time is TimeMode.NATIVE:
-        return scalar
-    infinity = _DATE_INFINITY_ISO_ELEMENT if modes.time is TimeMode.ISOSTRING else _DATE_INFINITY_ELEMENT
-
-    def convert(text: str) -> str:
-        other = let("shown", _as_java_shows(text), scalar.convert("shown"))
-        return f"CASE{_infinity(text, infinity)} ELSE {other} END"
-
-    return replace(scalar, convert=convert)
+    iso = f"concat({_iso_year(text)}, {month_and_day(text)}, 'Z')"
+    return f"CASE WHEN {like(text, f'{_DATE}(?: BC)?')} THEN {iso}{infinite(text, _DATE_INFINITY_ISO)} END"
 
 
 def time(column: ColumnDescription, modes: TypeModes) -> SilverType:
     """Since midnight; adaptive: milliseconds up to three decimals, else microseconds. 24:00:00 is a whole day."""
 
     def since_midnight(decimals: int) -> Callable[[str], str]:
-        return lambda text: when_like(text, _TIME, _since_midnight(text, decimals))
+        return lambda text: when_like(text, TIME, _since_midnight(text, decimals))
 
     def milliseconds(text: str) -> str:
-        return when_like(text, _TIME, f"int({_since_midnight(text, 3)})")
+        return when_like(text, TIME, f"int({_since_midnight(text, 3)})")
 
     match modes.time:
         case TimeMode.ISOSTRING:
@@ -109,26 +92,7 @@ def time(column: ColumnDescription, modes: TypeModes) -> SilverType:
 
 def _iso_time(text: str) -> str:
     """24:00:00 begins the next day."""
-    return when_like(text, _TIME, f"concat(CASE WHEN startswith({text}, '24') THEN '00:00:00' ELSE {text} END, 'Z')")
-
-
-def time_element(column: ColumnDescription, modes: TypeModes) -> SilverType:
-    """In an array what the JDBC driver gives Debezium: cut to milliseconds, and 24:00:00 is midnight."""
-    scalar = time(column, modes)
-    if modes.time is TimeMode.NATIVE:
-        return scalar
-
-    def convert(text: str) -> str:
-        in_milliseconds = rf"rtrim('.', regexp_replace({text}, r'([.](?:[0-9]{{0,2}}[1-9])?)[0-9]*$', r'$1'))"
-        return scalar.convert(f"CASE WHEN {text} = '24:00:00' THEN '00:00:00' ELSE {in_milliseconds} END")
-
-    return replace(scalar, convert=convert)
-
-
-def zoned_time_element(column: ColumnDescription, modes: TypeModes) -> SilverType:
-    """In an array: cut to seconds, which is what the JDBC driver gives Debezium."""
-    scalar = zoned_time(column, modes)
-    return replace(scalar, convert=lambda text: scalar.convert(f"regexp_replace({text}, '[.][0-9]+', '')"))
+    return when_like(text, TIME, f"concat(CASE WHEN startswith({text}, '24') THEN '00:00:00' ELSE {text} END, 'Z')")
 
 
 def timestamp(column: ColumnDescription, modes: TypeModes) -> SilverType:
@@ -141,7 +105,7 @@ def timestamp(column: ColumnDescription, modes: TypeModes) -> SilverType:
             return SilverType(
                 TimestampNTZType(),
                 "timestamp_ntz",
-                lambda text: when_like(text, f"{_PLAIN_DATE} {_TIME}", f"try_cast({text} AS timestamp_ntz)"),
+                lambda text: when_like(text, f"{PLAIN_DATE} {TIME}", f"try_cast({text} AS timestamp_ntz)"),
                 "TIMESTAMP_NTZ'1970-01-01 00:00:00'",
             )
         case TimeMode.CONNECT:
@@ -153,22 +117,6 @@ def timestamp(column: ColumnDescription, modes: TypeModes) -> SilverType:
     return _timestamp("io.debezium.time.MicroTimestamp", 6)
 
 
-def timestamp_element(column: ColumnDescription, modes: TypeModes) -> SilverType:
-    """In an array: before 1582-10-15 a date of the Julian calendar, as which the JDBC driver gives it to Debezium."""
-    scalar = timestamp(column, modes)
-    if modes.time is TimeMode.NATIVE:
-        return scalar
-
-    def convert(text: str) -> str:
-        is_early = f"{like(text, f'{_PLAIN_DATE} {_TIME}')} AND {text} < '1582-10-15'"
-        is_old = like(text, f"{_PLAIN_DATE} {_TIME} BC")
-        read = f"CASE WHEN {is_early} OR {is_old} THEN {_read_as_julian(text)} ELSE {text} END"
-        return let("stamp", read, scalar.convert("stamp"))
-
-    # where 64 bits are too few for one of nanoseconds, that one alone is NULL
-    return replace(scalar, convert=convert, total=modes.time is TimeMode.NANOSECONDS)
-
-
 def _timestamp(semantic: str, decimals: int) -> SilverType:
     def convert(text: str) -> str:
         # the zone in the text keeps the session's out of it
@@ -176,17 +124,17 @@ def _timestamp(semantic: str, decimals: int) -> SilverType:
         plain = f"{since_epoch}(try_cast(concat({text}, 'Z') AS timestamp))"
         if decimals == 9:
             plain = f"try_multiply({plain}, 1000L)"
-        far = when_like(text, f"{_DATE} {_TIME}(?: BC)?", _far_timestamp(text, decimals))
-        is_plain = like(text, f"{_PLAIN_DATE} {_TIME}")
-        return f"CASE WHEN {is_plain} THEN {plain}{_infinity(text, _INFINITY[decimals])} ELSE {far} END"
+        far = when_like(text, f"{_DATE} {TIME}(?: BC)?", _far_timestamp(text, decimals))
+        is_plain = like(text, f"{PLAIN_DATE} {TIME}")
+        return f"CASE WHEN {is_plain} THEN {plain}{infinite(text, _INFINITY[decimals])} ELSE {far} END"
 
     return _integer(LongType(), "int64", semantic, convert)
 
 
 def _iso_timestamp(text: str) -> str:
-    far_date = f"concat({_iso_year(text)}, {_month_and_day(text)})"
+    far_date = f"concat({_iso_year(text)}, {month_and_day(text)})"
     iso = f"concat({far_date}, 'T', split_part({text}, ' ', 2), 'Z')"
-    return f"CASE WHEN {like(text, f'{_DATE} {_TIME}(?: BC)?')} THEN {iso}{_infinity(text, _ISO_INFINITY)} END"
+    return f"CASE WHEN {like(text, f'{_DATE} {TIME}(?: BC)?')} THEN {iso}{infinite(text, _ISO_INFINITY)} END"
 
 
 def zoned_time(_: ColumnDescription, __: TypeModes) -> SilverType:
@@ -204,7 +152,7 @@ def zoned_time(_: ColumnDescription, __: TypeModes) -> SilverType:
         clock = "date_format(timestamp_seconds(utc div 1000000), 'HH:mm:ss')"
         fraction = "CASE WHEN utc % 1000000 = 0 THEN '' ELSE concat('.', rtrim('0', lpad(utc % 1000000, 6, '0'))) END"
         shown = let("utc", utc, f"concat({clock}, {fraction}, 'Z')")
-        return when_like(text, rf"{_TIME}[+-][0-9]{{2}}(?::[0-9]{{2}}){{0,2}}", shown)
+        return when_like(text, rf"{TIME}[+-][0-9]{{2}}(?::[0-9]{{2}}){{0,2}}", shown)
 
     return _iso_text("io.debezium.time.ZonedTime", convert, "'00:00:00Z'")
 
@@ -217,25 +165,12 @@ def zoned_timestamp(column: ColumnDescription, _: TypeModes) -> SilverType:
     def convert(text: str) -> str:
         plain = _iso(f"substring({text}, 1, 10)", f"substring({text}, 12, length({text}) - 14)", decimals)
         far_time = f"substring_index(split_part({text}, ' ', 2), '+', 1)"
-        far_date = f"concat({_iso_year(text)}, {_month_and_day(text)})"
-        far = when_like(text, rf"{_DATE} {_TIME}\+00(?: BC)?", _iso(far_date, far_time, decimals))
-        is_plain = like(text, rf"{_PLAIN_DATE} {_TIME}\+00")
+        far_date = f"concat({_iso_year(text)}, {month_and_day(text)})"
+        far = when_like(text, rf"{_DATE} {TIME}\+00(?: BC)?", _iso(far_date, far_time, decimals))
+        is_plain = like(text, rf"{PLAIN_DATE} {TIME}\+00")
         return f"CASE WHEN {is_plain} THEN {plain} WHEN {text} IN ('infinity', '-infinity') THEN {text} ELSE {far} END"
 
     return _iso_text("io.debezium.time.ZonedTimestamp", convert, "'1970-01-01T00:00:00Z'")
-
-
-def zoned_timestamp_element(column: ColumnDescription, modes: TypeModes) -> SilverType:
-    """In an array: what Java's legacy dates, which the JDBC driver gives Debezium, show."""
-    scalar = zoned_timestamp(column, modes)
-    modifier = typmod(column)
-    before_all = "+292269055-12-02T23:00:00" + (f".{'0' * (6 if modifier < 0 else modifier)}" if modifier else "") + "Z"
-
-    def convert(text: str) -> str:
-        other = let("shown", _as_java_shows(text), scalar.convert("shown"))
-        return f"CASE WHEN {text} = '-infinity' THEN '{before_all}' ELSE {other} END"
-
-    return replace(scalar, convert=convert)
 
 
 def _iso_text(semantic: str | None, convert: Callable[[str], str], epoch: str) -> SilverType:
@@ -248,7 +183,7 @@ def _integer(kind: DataType, literal: str, semantic: str, convert: Callable[[str
     return SilverType(kind, literal, convert, zero, semantic=semantic, version=1)
 
 
-def _infinity(text: str, values: Mapping[str, int | str]) -> str:
+def infinite(text: str, values: Mapping[str, int | str]) -> str:
     """Branches of a CASE."""
     return "".join(f" WHEN {text} = '{word}' THEN {value!r}" for word, value in values.items())
 
@@ -260,49 +195,23 @@ def _since_midnight(text: str, decimals: int) -> str:
     return f"(({hours} * 60 + {minutes}) * 60 + {seconds}) * {10**decimals}L + {fraction}"
 
 
-def _year(text: str) -> str:
+def astronomical_year(text: str) -> str:
     """The astronomical year: 1 BC is the year 0."""
     year = f"try_cast(split_part({text}, '-', 1) AS int)"
     return f"CASE WHEN endswith({text}, ' BC') THEN 1 - {year} ELSE {year} END"
 
 
-def _month_and_day(text: str) -> str:
+def month_and_day(text: str) -> str:
+    """``-MM-DD`` of a date's or timestamp's text."""
     return f"regexp_extract({text}, '^[0-9]+(-[0-9]{{2}}-[0-9]{{2}})', 1)"
 
 
-def _days(text: str) -> str:
+def days_since_epoch(text: str) -> str:
     """Days since 1970 of any year: the calendar repeats every 400 years, and Spark parses those from 2000 on."""
-    year = f"({_year(text)})"
+    year = f"({astronomical_year(text)})"
     near = f"(2000 + pmod({year}, 400))"
-    days = f"unix_date(try_cast(concat({near}, {_month_and_day(text)}) AS date))"
+    days = f"unix_date(try_cast(concat({near}, {month_and_day(text)}) AS date))"
     return f"({days} + (({year} - {near}) div 400) * {_DAYS_OF_400_YEARS})"
-
-
-def _as_java_shows(text: str) -> str:
-    """A date's or timestamp's text without the era, the ten days that were left out in 1582 being ten days later.
-
-    NULL where that year has no such day: not every one before Christ with a 29th of February has one after.
-    """
-    bare = f"replace({text}, ' BC', '')"
-    is_left_out = f"{text} RLIKE r'^1582-10-(?:0[5-9]|1[0-4])' AND NOT endswith({text}, ' BC')"
-    later = f"concat('1582-10-', try_cast(substring({text}, 9, 2) AS int) + 10, substring({text}, 11))"
-    return (
-        f"CASE WHEN {is_left_out} THEN {later} WHEN endswith({text}, ' BC') AND {_days(bare)} IS NULL THEN NULL"
-        f" ELSE {bare} END"
-    )
-
-
-def _read_as_julian(text: str) -> str:
-    """The text of a timestamp whose date the Julian calendar calls as this text does."""
-    # between two calendars' days lie those of the centuries' ends that one of them has; a year begins in March for that
-    before_march = f"int(try_cast(substring({_month_and_day(text)}, 2, 2) AS int) < 3)"
-    days_between = let("year", f"{_year(text)} - {before_march}", "int(floor(year / 100) - floor(year / 400)) - 2")
-    year = "CASE WHEN year(day) < 1 THEN 1 - year(day) ELSE year(day) END"
-    shown = (
-        f"concat(lpad({year}, 4, '0'), date_format(day, '-MM-dd '), split_part({text}, ' ', 2),"
-        " CASE WHEN year(day) < 1 THEN ' BC' ELSE '' END)"
-    )
-    return let("day", f"date_from_unix_date(int({_days(text)} + {days_between}))", shown)
 
 
 def _far_timestamp(text: str, decimals: int) -> str:
@@ -312,7 +221,7 @@ def _far_timestamp(text: str, decimals: int) -> str:
     the seconds stop at the limit, the fraction wraps around.
     """
     of_day = _since_midnight(f"split_part({text}, ' ', 2)", decimals)
-    exact = f"try_add(try_multiply({_days(text)}, {86400 * 10**decimals}L), {of_day})"
+    exact = f"try_add(try_multiply({days_since_epoch(text)}, {86400 * 10**decimals}L), {of_day})"
     if decimals != 6:
         return exact
     fraction = f"(({of_day}) % 1000000)"
@@ -329,7 +238,7 @@ def _iso(date_text: str, time_text: str, decimals: int) -> str:
 
 def _iso_year(text: str) -> str:
     """As ISO 8601 has it: ``+`` beyond four digits, ``-`` before the year 0, at least four digits."""
-    year = f"({_year(text)})"
+    year = f"({astronomical_year(text)})"
     return (
         f"CASE WHEN {year} > 9999 THEN concat('+', {year})"
         f" WHEN {year} < 0 THEN concat('-', lpad(-{year}, 4, '0')) ELSE lpad({year}, 4, '0') END"
