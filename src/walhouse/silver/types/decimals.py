@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.types import BinaryType, DecimalType, DoubleType, IntegerType, StringType, StructField, StructType
 
 from walhouse.silver.modes import DecimalMode
-from walhouse.silver.types.silver_type import SilverType, like, typmod, when_like
+from walhouse.silver.types.silver_type import SilverType, let, like, typmod, when_like
 
 if TYPE_CHECKING:
     from walhouse.pgoutput.column import ColumnDescription
@@ -71,8 +71,11 @@ def _double() -> SilverType:
 def _plain(scale: int) -> SilverType:
     """Digits as PostgreSQL prints them, and Debezium's words for what is no number."""
     words = "".join(f" WHEN {{text}} = '{word}' THEN '{theirs}'" for word, theirs in _WORDS.items())
-    zeros = f".{'0' * _scale_of_debezium(scale)}" if scale < 0 else ""
-    shown = f"concat({{text}}, '{zeros}')" if zeros else "{text}"
+    shown = "{text}"
+    if scale < 0:
+        # a default may have decimals of its own
+        with_point = "concat({text}, CASE WHEN contains({text}, '.') THEN '' ELSE '.' END)"
+        shown = let("number", with_point, f"rpad(number, instr(number, '.') + {_scale_of_debezium(scale)}, '0')")
     return SilverType(
         StringType(),
         "string",
