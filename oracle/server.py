@@ -5,7 +5,9 @@ With WALHOUSE_TEST_DSN set that server is used, as by the tests, else the embedd
 
 from __future__ import annotations
 
+import fcntl
 import os
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -20,13 +22,26 @@ if TYPE_CHECKING:
 
 @contextmanager
 def oracle_server(folder: Path) -> Iterator[str]:
-    """The server's DSN, with a superuser. ``folder`` is the embedded one's."""
+    """The server's DSN, with a superuser. ``folder`` is the embedded one's; what is beside it has one run at a time."""
     given = os.environ.get("WALHOUSE_TEST_DSN")
-    if given:
-        yield given
-        return
-    with EmbeddedServer.start(folder) as server:
-        yield server.dsn()
+    with _alone(folder.parent):
+        if given:
+            yield given
+            return
+        with EmbeddedServer.start(folder) as server:
+            yield server.dsn()
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Two runs would stop each other's server and read each other's events."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit("The oracle runs already; wait for its end.")
+        yield
 
 
 def lacking(dsn: str, needs: Sequence[str]) -> list[str]:
