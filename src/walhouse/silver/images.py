@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType
+from pyspark.sql.types import BinaryType, StringType
 
 from walhouse.lakehouse.tables import sql_type
 from walhouse.names import quote, string_literal
@@ -18,6 +18,7 @@ from walhouse.pgoutput.row import BeforeKind, Op
 from walhouse.silver.keys import versions_by_key
 from walhouse.silver.texts import first_units, is_lost, of_versions
 from walhouse.silver.types.defaults import default_text
+from walhouse.silver.types.silver_type import is_same
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -79,9 +80,11 @@ class Images:
         Of an old tuple that holds a key alone the other columns are as ``before`` has them.
         """
         same = [
-            f"{column.before} <=> {column.after}"
-            if _holds_maps(column.type.spark)
-            else f"{before}.{quote(column.field)} <=> {after}.{quote(column.field)}"
+            is_same(
+                column.type.spark,
+                (f"{before}.{quote(column.field)}", f"{after}.{quote(column.field)}"),
+                (column.before, column.after),
+            )
             for column in self._columns.values()
             if self._settings.columns.shows(table, column.name)
         ]
@@ -194,11 +197,6 @@ class Images:
     def _masked(self, column: SilverColumn, text: str) -> str:
         relation = next(each for each in reversed(self._relations) if column.name in each.column_names)
         return self._settings.masks.masked_text(relation, column.name, text)
-
-
-def _holds_maps(kind: DataType) -> bool:
-    """Spark does not compare those."""
-    return isinstance(kind, MapType) or (isinstance(kind, ArrayType) and _holds_maps(kind.elementType))
 
 
 def _or_as_read(column: SilverColumn, text: str, value: str) -> str:

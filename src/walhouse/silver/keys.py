@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from walhouse.pgoutput.relation import BY_KEY
 from walhouse.pgoutput.row import BeforeKind, Op
 from walhouse.silver.texts import is_unchanged, of_versions
+from walhouse.silver.types.silver_type import is_same
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -96,6 +97,7 @@ def _differs(column: SilverColumn, *, is_sent: bool) -> str:
     if column.left_out:
         differs += f" AND NOT {is_unchanged(column)}"
     if not column.type.total:
-        convert = column.type.convert
-        differs += f" AND NOT ({convert(column.before)} <=> {convert(column.after)})"
+        texts = (column.before, column.after)
+        values = (column.type.convert(column.before), column.type.convert(column.after))
+        differs += f" AND NOT {is_same(column.type.spark, values, texts)}"
     return f"({differs})"

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType
+
 from walhouse.pgoutput.column import ColumnDescription
 from walhouse.silver.modes import TypeModes
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType
-
     from walhouse.silver.settings import SilverSettings
 
 
@@ -67,6 +67,21 @@ def like(text: str, pattern: str) -> str:
 def when_like(text: str, pattern: str, value: str) -> str:
     """The value if the whole text matches the pattern, else NULL."""
     return f"CASE WHEN {like(text, pattern)} THEN {value} END"
+
+
+def is_same(kind: DataType, values: tuple[str, str], texts: tuple[str, str]) -> str:
+    """True if two values of a type are one to Java, which tells minus zero from zero. Never NULL.
+
+    ``texts``: what they are made of. Of maps these are compared, since Spark compares no maps.
+    """
+    one, other = texts if _holds(kind, MapType) else values
+    if _holds(kind, FloatType) or _holds(kind, DoubleType):
+        one, other = f"CAST({one} AS string)", f"CAST({other} AS string)"
+    return f"({one} <=> {other})"
+
+
+def _holds(kind: DataType, what: type[DataType]) -> bool:
+    return isinstance(kind, what) or (isinstance(kind, ArrayType) and _holds(kind.elementType, what))
 
 
 def let(name: str, value: str, body: str) -> str:
