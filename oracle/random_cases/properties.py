@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from walhouse.silver.modes import TimeMode
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from random import Random
@@ -15,14 +17,7 @@ if TYPE_CHECKING:
 
 MODES: Final[Mapping[str, tuple[str, ...]]] = {
     "decimal.handling.mode": ("precise", "double", "string"),
-    "time.precision.mode": (
-        "adaptive",
-        "adaptive_time_microseconds",
-        "connect",
-        "isostring",
-        "microseconds",
-        "nanoseconds",
-    ),
+    "time.precision.mode": tuple(mode.value for mode in TimeMode if mode is not TimeMode.NATIVE),
     "binary.handling.mode": ("bytes", "base64", "base64-url-safe", "hex"),
     "interval.handling.mode": ("numeric", "string"),
     "hstore.handling.mode": ("json", "map"),

@@ -56,6 +56,7 @@ def _single(statements: Sequence[str]) -> list[set[int]]:
 
 
 def _bounds(statements: Sequence[str]) -> list[tuple[int, int]]:
+    """Begins and ends; what is inside of another comes after it, and is left out before it."""
     bounds, opened = [], list[int]()
     for position, statement in enumerate(statements):
         word = statement.rstrip(";")
@@ -63,7 +64,7 @@ def _bounds(statements: Sequence[str]) -> list[tuple[int, int]]:
             opened.append(position)
         elif opened and word in _PAIRS[statements[opened[-1]].rstrip(";")]:
             bounds.append((opened.pop(), position))
-    return bounds
+    return sorted(bounds)
 
 
 def _statements(scenario: Scenario) -> tuple[str, ...]:
@@ -82,11 +83,13 @@ def _is_row(statement: str) -> bool:
 
 
 def _is_whole(statements: tuple[str, ...]) -> bool:
-    """Every BEGIN has its end, and every SAVEPOINT inside its way back."""
+    """Every BEGIN has its end, every SAVEPOINT stands inside of one and has its way back."""
     opened: list[str] = []
     for statement in statements:
         word = statement.rstrip(";")
         if word in _PAIRS:
+            if word != "BEGIN" and not opened:
+                return False
             opened.append(word)
         elif any(word in ends for ends in _PAIRS.values()) and (not opened or word not in _PAIRS[opened.pop()]):
             return False

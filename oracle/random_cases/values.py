@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     Maker = Callable[[Random], str]
     """The text of a value, without SQL's quotes."""
 
-_CHARACTERS: Final = "aaabcxyzAZ019     .,:;-_+*/%&|~^$#@!?()[]{}<>='\"\\\t\n\x01\x7f\u00a0äßžŁ€漢\u0301\u202e\ufffd𐍈"
+BEYOND_UTF16: Final = "𐍈"
+"""The one character here that Java's strings count twice."""
+
+_CHARACTERS: Final = (
+    "aaabcxyzAZ019     .,:;-_+*/%&|~^$#@!?()[]{}<>='\"\\\t\n\x01\x7f\u00a0äßžŁ€漢\u0301\u202e\ufffd" + BEYOND_UTF16
+)
 _NOW: Final = datetime(2000, 1, 1)  # noqa: DTZ001  (zones are added as text)
 _YEAR: Final = timedelta(days=365.2425)
-
-
-BEYOND_UTF16: Final = "𐍈"
-"""The one character of theirs that Java's strings count twice."""
 
 
 def literal(text: str) -> str:
@@ -286,19 +287,8 @@ _FLAT: Final = (
 
 _DEEP: Final = (
     *("bool", "int2", "int4", "int8", "float4", "float8", "numeric(8,2)", "numeric", "citext", "bytea", "date"),
-    *(
-        "time",
-        "timetz",
-        "timetz(3)",
-        "timestamp",
-        "timestamptz",
-        "interval",
-        "hstore",
-        "bit(11)",
-        "varbit(9)",
-        "oid",
-        "money",
-    ),
+    *("time", "timetz", "timetz(3)", "timestamp", "timestamptz", "interval", "hstore", "bit(11)", "varbit(9)"),
+    *("oid", "money"),
 )
 
 MAKERS: Final[Mapping[str, Maker]] = {
