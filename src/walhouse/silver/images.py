@@ -19,6 +19,7 @@ from walhouse.silver.keys import versions_by_key
 from walhouse.silver.texts import first_units, is_lost, of_versions
 from walhouse.silver.types.defaults import default_text
 from walhouse.silver.types.silver_type import is_same
+from walhouse.silver.types.vectors import as_printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -59,7 +60,7 @@ class Images:
         """The key of the old tuple or of the new row; NULL for a version without a key, and without the image."""
 
         def key_of(names: Sequence[str]) -> str:
-            return self._struct(schema, lambda column: self._key_value(image, column, names))
+            return self._struct(schema, lambda each: self._key_value(image, each) if each.name in names else None)
 
         return self._by_key(image, key_of, schema)
 
@@ -67,9 +68,8 @@ class Images:
         """The key as Debezium's JSON converter prints it, fields in the key's order; NULL where ``key`` is."""
 
         def json_of(names: Sequence[str]) -> str:
-            values = (
-                (name, self._key_value(image, self._by_name[name], names)) for name in names if name in self._by_name
-            )
+            columns = [self._by_name[name] for name in names if name in self._by_name]
+            values = ((each.name, as_printed(self._key_value(image, each), each.type.spark)) for each in columns)
             return f"to_json({_named_struct(values)}, map('ignoreNullFields', 'false'))"
 
         return self._by_key(image, json_of, None)
@@ -80,11 +80,7 @@ class Images:
         Of an old tuple that holds a key alone the other columns are as ``before`` has them.
         """
         same = [
-            is_same(
-                column.type.spark,
-                (f"{before}.{quote(column.field)}", f"{after}.{quote(column.field)}"),
-                (column.before, column.after),
-            )
+            is_same(column.type.spark, f"{before}.{quote(column.field)}", f"{after}.{quote(column.field)}")
             for column in self._columns.values()
             if self._settings.columns.shows(table, column.name)
         ]
@@ -141,11 +137,12 @@ class Images:
         nothing = "CAST(NULL AS string)" if schema is None else null(schema)
         return f"CASE {' '.join(branches)} ELSE {nothing} END" if branches else nothing
 
-    def _key_value(self, image: str, column: SilverColumn, key: Sequence[str]) -> str | None:
-        if column.name not in key:
-            return None
+    @staticmethod
+    def _key_value(image: str, column: SilverColumn) -> str:
         text = column.before if image == "before" else column.after
-        value = column.type.convert(text) if image == "before" else _or_as_read(column, text, column.type.convert(text))
+        value = column.type.convert(text)
+        if image == "after":
+            value = _or_as_read(column, text, value)
         return f"coalesce({value}, {column.made_up})" if column.required else value
 
     def _before_value(self, column: SilverColumn) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from walhouse.lakehouse.tables import sql_type
 from walhouse.pgoutput.relation import BY_KEY
 from walhouse.pgoutput.row import BeforeKind, Op
 from walhouse.silver.texts import is_unchanged, of_versions
@@ -91,13 +92,12 @@ def key_changed(relations: Sequence[RelationDescription], columns: Sequence[Silv
 def _differs(column: SilverColumn, *, is_sent: bool) -> str:
     """The texts differ, and so do the values: 1.0 and 1.00 are one key."""
     if not is_sent:
-        made_up = column.made_up if column.required else "NULL"
-        return f"NOT ({column.type.convert(column.after)} <=> {made_up})"
+        made_up = column.made_up if column.required else f"CAST(NULL AS {sql_type(column.type.spark)})"
+        return f"NOT {is_same(column.type.spark, column.type.convert(column.after), made_up)}"
     differs = f"NOT ({column.before} <=> {column.after})"
     if column.left_out:
         differs += f" AND NOT {is_unchanged(column)}"
     if not column.type.total:
-        texts = (column.before, column.after)
         values = (column.type.convert(column.before), column.type.convert(column.after))
-        differs += f" AND NOT {is_same(column.type.spark, values, texts)}"
+        differs += f" AND NOT {is_same(column.type.spark, *values)}"
     return f"({differs})"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 from pyspark.sql.types import StructField, StructType
 
+from walhouse.names import quote
 from walhouse.silver.adjusted_names import NameMode, field_name, require_distinct_fields
 from walhouse.silver.keys import key_columns
 from walhouse.silver.records.connect_schema import (
@@ -26,7 +27,7 @@ from walhouse.silver.records.topics import table_topic
 from walhouse.silver.texts import of_versions
 from walhouse.silver.types.defaults import default_value
 from walhouse.silver.types.registry import silver_type
-from walhouse.silver.types.vectors import SPARSE
+from walhouse.silver.types.vectors import PRINTED_SPARSE, SPARSE, as_printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -129,13 +130,28 @@ def _printed_key(
     defaults = _key_defaults(relation, settings)
     if not names or (settings.field_names is NameMode.NONE and not defaults):
         return key
-    parsed = F.from_json(key, StructType([StructField(name, fields[name].dataType) for name in names]))
+    sparse = {name for name in names if fields[name].dataType == SPARSE}
+    kinds = [StructField(name, PRINTED_SPARSE if name in sparse else fields[name].dataType) for name in names]
+    parsed = F.from_json(key, StructType(kinds))
 
     def printed(name: str) -> Column:
         value = parsed.getField(name)
+        value = _printed_again(value) if name in sparse else value
         return F.coalesce(value, F.expr(defaults[name])) if name in defaults else value
 
     return json_of(F.struct(*(printed(name).alias(field_name(name, settings.field_names)) for name in names)))
+
+
+def _printed_again(sparse: Column) -> Column:
+    """A sparse vector as ``as_printed`` gives it, after it was parsed."""
+
+    def pair(texts: Column) -> Column:
+        return F.array(texts[0].cast("smallint").cast("variant"), texts[1].cast("double").cast("variant"))
+
+    pairs = F.transform(sparse.getField("vector"), pair)
+    return F.when(
+        sparse.isNotNull(), F.struct(sparse.getField("dimensions").alias("dimensions"), pairs.alias("vector"))
+    )
 
 
 def _key_defaults(relation: RelationDescription, settings: EventsSettings) -> dict[str, str]:
@@ -155,7 +171,8 @@ def _named(
     """The image with the source's own column names, adjusted, in the source's order."""
 
     def shown(name: str) -> Column:
-        value = _printable(F.col(image).getField(fields[name].name), fields[name])
+        field = fields[name]
+        value = F.expr(as_printed(f"{image}.{quote(field.name)}", field.dataType))
         return F.coalesce(value, F.expr(defaults[name])) if name in defaults else value
 
     row = F.struct(*(shown(name).alias(field_name(name, settings.field_names)) for name in names if name in fields))
@@ -187,14 +204,3 @@ def _source(settings: EventsSettings) -> Column:
 def _place(settings: EventsSettings) -> Column:
     """``transaction``, which is not known yet where it is wanted."""
     return F.lit(_UNKNOWN if settings.transactions else None).alias("transaction")
-
-
-def _printable(value: Column, field: StructField) -> Column:
-    """A map whose keys are no texts is printed as pairs, which no type of Spark's but a variant holds."""
-    if field.dataType != SPARSE:
-        return value
-    pairs = F.transform(
-        F.map_entries(value.getField("vector")),
-        lambda entry: F.array(entry.getField("key").cast("variant"), entry.getField("value").cast("variant")),
-    )
-    return F.when(value.isNotNull(), F.struct(value.getField("dimensions").alias("dimensions"), pairs.alias("vector")))

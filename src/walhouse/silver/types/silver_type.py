@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType
 
 from walhouse.pgoutput.column import ColumnDescription
 from walhouse.silver.modes import TypeModes
@@ -69,19 +69,25 @@ def when_like(text: str, pattern: str, value: str) -> str:
     return f"CASE WHEN {like(text, pattern)} THEN {value} END"
 
 
-def is_same(kind: DataType, values: tuple[str, str], texts: tuple[str, str]) -> str:
-    """True if two values of a type are one to Java, which tells minus zero from zero. Never NULL.
+def is_same(kind: DataType, one: str, other: str) -> str:
+    """True if two values of a type are one to Java. Never NULL.
 
-    ``texts``: what they are made of. Of maps these are compared, since Spark compares no maps.
+    Spark compares no maps, and takes zero and minus zero for one: what holds either is compared as it is printed.
     """
-    one, other = texts if _holds(kind, MapType) else values
-    if _holds(kind, FloatType) or _holds(kind, DoubleType):
-        one, other = f"CAST({one} AS string)", f"CAST({other} AS string)"
+    if isinstance(kind, (FloatType, DoubleType)):
+        one, other = (f"CAST({value} AS string)" for value in (one, other))
+    elif _holds_maps_or_floats(kind):
+        one, other = (f"to_json({value}, map('ignoreNullFields', 'false'))" for value in (one, other))
     return f"({one} <=> {other})"
 
 
-def _holds(kind: DataType, what: type[DataType]) -> bool:
-    return isinstance(kind, what) or (isinstance(kind, ArrayType) and _holds(kind.elementType, what))
+def _holds_maps_or_floats(kind: DataType) -> bool:
+    match kind:
+        case ArrayType():
+            return _holds_maps_or_floats(kind.elementType)
+        case StructType():
+            return any(_holds_maps_or_floats(each.dataType) for each in kind.fields)
+    return isinstance(kind, (MapType, FloatType, DoubleType))
 
 
 def let(name: str, value: str, body: str) -> str:

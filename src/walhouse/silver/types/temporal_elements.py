@@ -27,6 +27,8 @@ from walhouse.silver.types.temporal import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from walhouse.pgoutput.column import ColumnDescription
     from walhouse.silver.modes import TypeModes
 
@@ -39,13 +41,7 @@ def date_element(column: ColumnDescription, modes: TypeModes) -> SilverType:
     scalar = date(column, modes)
     if modes.time is TimeMode.NATIVE:
         return scalar
-    infinity = _INFINITY_ISO if modes.time is TimeMode.ISOSTRING else _INFINITY
-
-    def convert(text: str) -> str:
-        other = let("shown", _as_java_shows(text), scalar.convert("shown"))
-        return f"CASE{infinite(text, infinity)} ELSE {other} END"
-
-    return replace(scalar, convert=convert)
+    return _shown_by_java(scalar, _INFINITY_ISO if modes.time is TimeMode.ISOSTRING else _INFINITY)
 
 
 def time_element(column: ColumnDescription, modes: TypeModes) -> SilverType:
@@ -91,11 +87,14 @@ def zoned_timestamp_element(column: ColumnDescription, modes: TypeModes) -> Silv
     if modes.time is TimeMode.NATIVE:
         return scalar
     modifier = typmod(column)
-    before_all = "+292269055-12-02T23:00:00" + (f".{'0' * (6 if modifier < 0 else modifier)}" if modifier else "") + "Z"
+    fraction = f".{'0' * (6 if modifier < 0 else modifier)}" if modifier else ""
+    return _shown_by_java(scalar, {"-infinity": f"+292269055-12-02T23:00:00{fraction}Z"})
 
+
+def _shown_by_java(scalar: SilverType, infinity: Mapping[str, int | str]) -> SilverType:
     def convert(text: str) -> str:
         other = let("shown", _as_java_shows(text), scalar.convert("shown"))
-        return f"CASE WHEN {text} = '-infinity' THEN '{before_all}' ELSE {other} END"
+        return f"CASE{infinite(text, infinity)} ELSE {other} END"
 
     return replace(scalar, convert=convert)
 

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, ShortType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    FloatType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+)
 
 from walhouse.silver.types.silver_type import SilverType, when_like
 
@@ -16,6 +25,9 @@ if TYPE_CHECKING:
     from walhouse.silver.modes import TypeModes
 
 SPARSE: Final = StructType().add("dimensions", ShortType()).add("vector", MapType(ShortType(), DoubleType()))
+PRINTED_SPARSE: Final = StructType().add("dimensions", ShortType()).add("vector", ArrayType(ArrayType(StringType())))
+"""How the JSON converter prints it, to be parsed: a map whose keys are no texts is pairs."""
+
 _DENSE: Final = r"\[[0-9eE+.,-]*\]"
 
 
@@ -54,3 +66,12 @@ def _dense(kind: DataType, semantic: str) -> SilverType:
     return SilverType(
         ArrayType(kind), "array", convert, f"CAST(array() AS array<{name}>)", semantic=semantic, version=1
     )
+
+
+def as_printed(value: str, kind: DataType) -> str:
+    """What the JSON converter prints of a value; no type of Spark's but a variant holds a sparse vector's pairs."""
+    if kind != SPARSE:
+        return value
+    pair = "array(CAST(entry.key AS variant), CAST(entry.value AS variant))"
+    pairs = f"transform(map_entries({value}.vector), entry -> {pair})"
+    return f"CASE WHEN {value} IS NOT NULL THEN named_struct('dimensions', {value}.dimensions, 'vector', {pairs}) END"
