@@ -25,8 +25,7 @@ from walhouse.postgres.watermarks import Watermarks
 from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.apply import apply_messages, apply_silver, apply_transactions
 from walhouse.silver.modes import BinaryMode, DecimalMode, HstoreMode, IntervalMode, TimeMode, TypeModes
-from walhouse.silver.settings import EventsSettings, SilverSettings
-from walhouse.silver.unconverted import ConversionFailures
+from walhouse.silver.settings import ConversionFailures, EventsSettings, SilverSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,9 +16,8 @@ from walhouse.lakehouse.tables import current_version
 from walhouse.names import TableName
 from walhouse.silver.apply import apply_messages, apply_silver, apply_transactions
 from walhouse.silver.modes import DecimalMode, TypeModes
-from walhouse.silver.settings import SilverSettings
+from walhouse.silver.settings import ConversionFailures, SilverSettings
 from walhouse.silver.table import struct_of
-from walhouse.silver.unconverted import ConversionFailures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -180,6 +179,28 @@ def test_a_value_without_a_form_is_told_by_its_place_or_stops_the_epoch(
     assert apply_silver(spark, lake, wal.epoch(spark), warn).counts["unconverted"] == 1
     assert "s.odd: 1 values cannot be converted" in caplog.text
     assert "0/514: after.n" in caplog.text
+
+
+def test_an_array_of_which_elements_are_lost_is_counted_and_kept_beside_and_stops_nothing(
+    spark: SparkSession, lake: LakeLayout, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = TableName("s", "deep")
+    numbers = column("n", "_int4", element_type="int4")
+    table = relation(name, [column("id", "int4", nullable=False), numbers], primary_key=("id",))
+    wal = Wal(table, lsn=0x500).add("c", after={"id": "1", "n": "{1,NULL}"}).add("c", after={"id": "2", "n": "{{1}}"})
+    fail = replace(SETTINGS, conversion_failures=ConversionFailures.FAIL)
+    assert apply_silver(spark, lake, wal.epoch(spark), fail).counts == {"events": 2, "unavailable": 0, "unconverted": 1}
+    rows = spark.table(str(lake.silver(name))).orderBy("commit_lsn").select("after.n", "unconverted").collect()
+    assert [tuple(row) for row in rows] == [([1, None], None), ([None], {"after.n": "{{1}}"})]
+    assert caplog.text == ""
+    price = column("n", "numeric", typmod=numeric_typmod(5, 2))
+    altered = relation(name, [column("id", "int4", nullable=False), price], primary_key=("id",))
+    later = Wal(altered, lsn=0x900).add("c", after={"id": "3", "n": "NaN"})
+    with pytest.raises(ConversionError):
+        apply_silver(spark, lake, later.epoch(spark), fail)
+    warn = replace(SETTINGS, conversion_failures=ConversionFailures.WARN)
+    assert apply_silver(spark, lake, wal.epoch(spark), warn).counts["unconverted"] == 1
+    assert "s.deep: 1 values cannot be converted" in caplog.text
 
 
 def test_a_transaction_has_one_row_however_often_its_epoch_is_applied(spark: SparkSession, lake: LakeLayout) -> None:

@@ -192,7 +192,7 @@ TABLE: Final[tuple[Property, ...]] = (
     Property("poll.dispatch.interval.ms", "int", None, WARNED, _QUEUE),
     Property("query.fetch.size", "int", "0", WARNED, "rows are streamed by COPY"),
     Property("event.processing.failure.handling.mode", "enum", "fail", DEFAULT, "a change that cannot be read is never skipped"),
-    Property("event.converting.failure.handling.mode", "enum", "warn", USED, "warn, skip: silver's field is NULL and the text stands beside it (warn says where the first one is); fail: nothing of the epoch is written"),
+    Property("event.converting.failure.handling.mode", "enum", "warn", USED, "warn, skip: silver's field is NULL and the text stands beside it (warn says where the first one is); fail: nothing of the epoch is written; an array of which elements become NULL is counted, and its text kept beside it, in each"),
     Property("errors.max.retries", "int", "-1", WARNED, "run walhouse again: it goes on where it stopped"),
     Property("retriable.restart.connector.wait.ms", "int", "10000", WARNED, "run walhouse again: it goes on where it stopped"),
     Property("internal.custom.retriable.exception", "text", None, WARNED, _JVM),

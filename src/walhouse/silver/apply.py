@@ -17,9 +17,10 @@ from walhouse.lakehouse.tables import current_version
 from walhouse.silver.envelope import envelope
 from walhouse.silver.keys import with_chosen_keys
 from walhouse.silver.messages import ensure_messages, message_events
+from walhouse.silver.settings import ConversionFailures
 from walhouse.silver.table import ensure_table
 from walhouse.silver.transactions import ensure_transactions, transactions
-from walhouse.silver.unconverted import ConversionFailures, require_converted, warn_of_unconverted
+from walhouse.silver.unconverted import require_converted, warn_of_unconverted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -35,7 +36,7 @@ def apply_silver(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch, set
 
     Counts: ``events`` written now (0 if the epoch was applied before); of all events in the epoch's range of commits,
     ``unavailable``: values that were not sent and stand as a placeholder or NULL, ``unconverted``: values kept as text
-    because their type cannot hold them. Raises TypeConflictError, ConversionError.
+    because their type cannot hold them, or not all elements of them. Raises TypeConflictError, ConversionError.
     """
     epoch = replace(epoch, relations=with_chosen_keys(epoch.relations, settings.columns))
     schema = ensure_table(spark, layout, epoch.table, epoch.relations, settings.types, anew=epoch.anew)
@@ -45,7 +46,7 @@ def apply_silver(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch, set
         return AppliedTable(current_version(spark, target), {"events": 0, "unavailable": 0, "unconverted": 0})
     rows = envelope(epoch, schema, settings)
     if settings.conversion_failures is ConversionFailures.FAIL:
-        require_converted(rows, epoch.table)
+        require_converted(rows, epoch.table, schema)
     if epoch.fresh:
         counts = _append(target, rows, *_imperfect())
     else:

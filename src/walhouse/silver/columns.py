@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walhouse.changes.columns import latest_columns
 from walhouse.changes.facts import NOTHING
-from walhouse.names import string_literal
+from walhouse.names import quote, string_literal
 from walhouse.silver.settings import NO_MASKS
 from walhouse.silver.types.defaults import default_value
 from walhouse.silver.types.lengths import can_be_cut
@@ -70,6 +70,12 @@ class SilverColumn(NamedTuple):
         if self.nothing_shown is None:
             return self.type.convert(text)
         return f"CASE WHEN {text} IS NOT NULL THEN {self.nothing_shown} END"
+
+    def lacks(self, text: str, image: str) -> str:
+        """True if the field in an image, which is a struct, has not all of a text."""
+        value = f"{image}.{quote(self.field)}"
+        in_part = self.type.in_part
+        return f"{value} IS NULL" if in_part is None else f"({value} IS NULL OR {in_part(text, value)})"
 
     @property
     def form(self) -> Form:

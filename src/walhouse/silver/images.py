@@ -99,7 +99,7 @@ class Images:
         return f"CASE WHEN size(unchanged) > 0 THEN array_compact(array({', '.join(lost)})) ELSE {NO_NAMES} END"
 
     def unconverted(self, before: str, after: str) -> str:
-        """``before.column`` and ``after.column`` with the texts that no rule takes; NULL if there are none.
+        """``before.column`` and ``after.column`` with the texts that no rule takes, or not all of; NULL without any.
 
         ``before`` and ``after`` are the columns that hold the structs.
         """
@@ -110,7 +110,7 @@ class Images:
                 continue
             images = (("before", before, column.before), ("after", after, column.after))
             for image, struct, text in images if self._has_before(column) else images[1:]:
-                miss = f"({struct} IS NOT NULL AND {text} IS NOT NULL AND {struct}.{quote(column.field)} IS NULL)"
+                miss = f"({struct} IS NOT NULL AND {text} IS NOT NULL AND {column.lacks(text, struct)})"
                 name = string_literal(f"{image}.{column.name}")
                 missed.append(miss)
                 entries.append(f"CASE WHEN {miss} THEN named_struct('name', {name}, 'text', {text}) END")

@@ -6,12 +6,12 @@ Invariant: a value here changes what an event says, never which events there are
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
 import walhouse
 from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.modes import DEFAULTS, TypeModes
-from walhouse.silver.unconverted import ConversionFailures
 
 if TYPE_CHECKING:
     from walhouse.names import TableName
@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 
 UNAVAILABLE = "__debezium_unavailable_value"
 """Debezium's default for ``unavailable.value.placeholder``."""
+
+
+class ConversionFailures(StrEnum):
+    """``event.converting.failure.handling.mode``.
+
+    In all but ``fail`` the field is NULL, and the text stands in ``unconverted``.
+    """
+
+    WARN = "warn"
+    FAIL = "fail"
+    SKIP = "skip"
 
 
 class ColumnChoice(Protocol):

@@ -1,4 +1,7 @@
-"""What becomes of values that no rule takes (``event.converting.failure.handling.mode``).
+"""What becomes of values that no rule takes, whole or in part (``event.converting.failure.handling.mode``).
+
+An array whose elements are NULL where its text has others is counted and kept beside, too; it stops nothing, since it
+stops nothing in Debezium.
 
 Invariant: the position and the column are told, never the value; bronze keeps the text whatever the mode, and silver
 writes nothing of an epoch that it refuses.
@@ -8,33 +11,31 @@ Source: Debezium documentation, PostgreSQL connector, ``event.converting.failure
 from __future__ import annotations
 
 import logging
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.errors import ConversionError
 from walhouse.lsn import Lsn
+from walhouse.names import quote, string_literal
+from walhouse.silver.columns import fields_of
+from walhouse.silver.table import struct_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from walhouse.names import TableName
 
 _LOGGER: Final = logging.getLogger(__name__)
 
 
-class ConversionFailures(StrEnum):
-    """The modes. In all but ``fail`` the field is NULL and the text stands in ``unconverted``."""
+def require_converted(events: DataFrame, table: TableName, schema: StructType) -> None:
+    """Raise ConversionError for the first event with a value that its field cannot hold: it is NULL.
 
-    WARN = "warn"
-    FAIL = "fail"
-    SKIP = "skip"
-
-
-def require_converted(events: DataFrame, table: TableName) -> None:
-    """Raise ConversionError for the first event with a value that its field cannot hold."""
-    found = _first(events)
+    ``schema``: the silver table's.
+    """
+    found = _first(events.withColumn("unconverted", F.expr(_of_no_value(schema))))
     if found is not None:
         lsn, columns = found
         raise ConversionError(
@@ -51,12 +52,32 @@ def warn_of_unconverted(events: DataFrame, table: TableName, count: int) -> None
     if found is not None:
         lsn, columns = found
         _LOGGER.warning(
-            "%s: %d values cannot be converted: NULL in silver, with their texts beside them; the first at %s: %s.",
+            "%s: %d values cannot be converted: NULL in silver, or elements of them, with their texts beside them;"
+            " the first at %s: %s.",
             table,
             count,
             lsn,
             ", ".join(columns),
         )
+
+
+def _of_no_value(schema: StructType) -> str:
+    """``unconverted`` without the values of which a part is there; NULL if nothing is left."""
+    missing = []
+    for image in ("before", "after"):
+        for column, fields in _fields_by_column(struct_of(schema, image)).items():
+            has_none = " AND ".join(f"{image}.{quote(field)} IS NULL" for field in fields)
+            missing.append(f"CASE WHEN {has_none} THEN {string_literal(f'{image}.{column}')} END")
+    whole = f"map_filter(unconverted, (name, text) -> array_contains(array({', '.join(missing)}), name))"
+    return f"CASE WHEN size({whole}) > 0 THEN {whole} END"
+
+
+def _fields_by_column(image: StructType) -> dict[str, list[str]]:
+    """A column whose type was altered has several fields, one of which is its own in each event."""
+    found: dict[str, list[str]] = {}
+    for (column, _), field in fields_of(image).items():
+        found.setdefault(column, []).append(field)
+    return found
 
 
 def _first(events: DataFrame) -> tuple[Lsn, tuple[str, ...]] | None:

@@ -64,7 +64,7 @@ def array(column: ColumnDescription, modes: TypeModes, rule: Rule, *, required: 
     may_be_deeper = not required and column.element_type not in _NAMED_BY_JAVA
 
     def convert(text: str) -> str:
-        tokens = f'regexp_extract_all({escaped("body")}, r\'"[^"]*"|[^{delimiter}{{}}"]+\', 0)'
+        tokens = _tokens("body", delimiter)
         inner = unescaped("substring(token, 2, length(token) - 2)")
         value = f"CASE WHEN startswith(token, '\"') THEN {inner} WHEN token <> 'NULL' THEN token END"
         texts = f"transform({tokens}, token -> {value})"
@@ -74,6 +74,12 @@ def array(column: ColumnDescription, modes: TypeModes, rule: Rule, *, required: 
         flat = f"WHEN startswith(body, '{{') AND NOT startswith(body, '{{{{') THEN {values}"
         return let("body", _without_bounds(text), f"CASE {flat}{deeper if may_be_deeper else ''} END")
 
+    def in_part(text: str, value: str) -> str:
+        sent = f"size(filter({_tokens(text, delimiter)}, token -> token = 'NULL'))"
+        more = f"size(filter({value}, item -> item IS NULL)) > {sent}"
+        is_deeper = f"startswith({_without_bounds(text)}, '{{{{')"
+        return f"(exists({value}, item -> item IS NULL) AND ({is_deeper} OR {more}))"
+
     return SilverType(
         ArrayType(element.spark),
         "array",
@@ -82,6 +88,7 @@ def array(column: ColumnDescription, modes: TypeModes, rule: Rule, *, required: 
         unavailable=_unavailable(str(column.element_type), element),
         element=element,
         optional_elements=not required,
+        in_part=in_part if may_be_deeper else None,
     )
 
 
@@ -97,6 +104,11 @@ def _each(texts: str, element: SilverType, *, takes_null: bool) -> str:
     pairs = f"transform({texts}, item -> named_struct('text', item, 'value', {element.convert('item')}))"
     failed = f"exists(pairs, pair -> {'pair.text IS NOT NULL AND ' if takes_null else ''}pair.value IS NULL)"
     return let("pairs", pairs, f"CASE WHEN NOT {failed} THEN transform(pairs, pair -> pair.value) END")
+
+
+def _tokens(text: str, delimiter: str) -> str:
+    """The elements of a flat array as they stand in its text, bounds and all."""
+    return f'regexp_extract_all({escaped(text)}, r\'"[^"]*"|[^{delimiter}{{}}"]+\', 0)'
 
 
 def _without_bounds(text: str) -> str:

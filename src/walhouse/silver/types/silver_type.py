@@ -48,6 +48,8 @@ class SilverType:
     """The type of an array's elements."""
     optional_elements: bool = True
     """Whether Debezium's schema lets them be NULL."""
+    in_part: Callable[[str, str], str] | None = None
+    """Of a text and its value: whether the value lacks a part of it. Never NULL for a value. None: it cannot."""
 
 
 Rule = Callable[[ColumnDescription, TypeModes], SilverType | None]
