@@ -49,7 +49,8 @@ from walhouse.postgres.wal import flushed_lsn
 from walhouse.proof.verify import Proof, Verification
 from walhouse.rounds import Rounds, applied_report, capture_all, capture_report
 from walhouse.silver.records.events import events
-from walhouse.wiring import capture_settings, events_settings, layers_of, layout_of
+from walhouse.silver.types.registry import silver_type
+from walhouse.wiring import capture_settings, events_settings, layers_of, layout_of, type_modes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -167,7 +168,7 @@ class Walhouse:
 
     def check(self) -> list[Finding]:
         """Pre-flight: what on the source would keep capture from working, and what to do about it."""
-        settings = self._capture_settings
+        settings, modes = self._capture_settings, type_modes(self.configuration.connector)
         return check_source(
             self._connect(),
             settings.connection,
@@ -181,6 +182,7 @@ class Walhouse:
             masks=settings.masks.rules,
             notes=self.configuration.connector.schema_notes,
             identities=settings.identities,
+            has_field=lambda column: silver_type(column, modes) is not None,
         )
 
     def capture(self, progress: Reporter | None = None, *, start_new_generation: bool = False) -> Progress:

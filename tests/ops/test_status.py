@@ -10,6 +10,7 @@ import pytest
 from tests.fixtures_house import AfterPartOfSnapshot
 from walhouse.errors import SourceUnreachableError
 from walhouse.names import TableName
+from walhouse.postgres.finding import Severity
 
 if TYPE_CHECKING:
     from tests.fixtures_house import MakeHouse
@@ -89,3 +90,21 @@ def test_a_snapshot_that_was_interrupted_is_so_until_something_of_it_is_read_aga
         (PRICES, "reading", None),
     ]
     assert house.status().snapshots == ()
+
+
+def test_what_events_leave_out_is_named_by_the_check_and_counted_by_the_status(
+    database: Database, make_house: MakeHouse
+) -> None:
+    database.execute(
+        "CREATE TABLE searches (id int PRIMARY KEY, wanted tsquery)",
+        "INSERT INTO searches VALUES (1, 'cat & dog'), (2, NULL), (3, 'bird')",
+    )
+    house = make_house()
+    warnings = [each.problem for each in house.check() if each.severity is Severity.WARNING]
+    assert "Events and silver leave out wanted (tsquery): Debezium does not know the type." in warnings
+    house.run()
+    database.execute("UPDATE searches SET wanted = 'cat' WHERE id = 2")
+    house.run()
+    (table,) = house.status().tables
+    assert table.counts["silver_without_field"] == 3
+    assert all(proof.equal for proof in house.verify())

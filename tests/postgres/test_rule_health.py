@@ -197,6 +197,18 @@ def test_an_entry_of_key_columns_that_counts_for_no_table_is_a_warning() -> None
     assert found == ["warning connector.message.key.columns: .*t, s.u match no captured table."]
 
 
+def test_columns_that_events_leave_out_are_named_by_table_unless_nobody_wants_them() -> None:
+    def found(selection: TableFilter) -> list[str]:
+        rules = ColumnHandling(
+            selection, ColumnRules(selection.columns), has_field=lambda column: column.base_type == "int4"
+        )
+        return [f"{each.severity} {each.subject}: {each.problem}" for each in rule_problems(rules, [T.name], [T])]
+
+    (named,) = found(TableFilter())
+    assert named.startswith("warning table s.t: Events and silver leave out code (text), name (varchar), data (jsonb), ")
+    assert found(TableFilter(columns=NameFilter(include=(r"s\.t\.id",)))) == []
+
+
 def test_long_lists_of_names_are_cut() -> None:
     selection = TableFilter(tables=NameFilter(exclude=tuple(f"s.t{number}" for number in range(9))))
     (found,) = problems(T, selection=selection)

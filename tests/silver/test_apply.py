@@ -18,6 +18,7 @@ from walhouse.silver.apply import apply_messages, apply_silver, apply_transactio
 from walhouse.silver.modes import DecimalMode, TypeModes
 from walhouse.silver.settings import ConversionFailures, SilverSettings
 from walhouse.silver.table import struct_of
+from walhouse.silver.without_field import count_without_field
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -201,6 +202,27 @@ def test_an_array_of_which_elements_are_lost_is_counted_and_kept_beside_and_stop
     warn = replace(SETTINGS, conversion_failures=ConversionFailures.WARN)
     assert apply_silver(spark, lake, wal.epoch(spark), warn).counts["unconverted"] == 1
     assert "s.deep: 1 values cannot be converted" in caplog.text
+
+
+def test_values_of_columns_that_events_leave_out_are_counted(spark: SparkSession, lake: LakeLayout) -> None:
+    name = TableName("s", "unknown")
+    columns = [column("id", "int4", nullable=False), column("q", "tsquery"), column("v", "int4")]
+    table = relation(name, columns, primary_key=("id",), identity="f")
+    wal = (
+        Wal(table)
+        .add("c", after={"id": "1", "q": "'a'", "v": "1"})
+        .add("u", before={"id": "1", "q": "'a'", "v": "1"}, after={"id": "1", "v": "2"})
+        .add("u", before={"id": "1", "v": "2"}, after={"id": "1", "q": "'b'", "v": "3"})
+    )
+    counts = apply_silver(spark, lake, wal.epoch(spark), SETTINGS).counts
+    assert counts == {"events": 3, "unavailable": 0, "unconverted": 0, "without_field": 3}
+    altered = relation(name, [*columns[:2], column("v", "tsquery")], primary_key=("id",))
+    assert altered.version != table.version
+    wal = Wal(table).add("c", after={"id": "1", "v": "1"})
+    wal.add("c", after={"id": "2", "q": "'c'", "v": "'d'"}, relation=altered)
+    changes, versions = wal.frame(spark), (table, altered)
+    assert count_without_field(changes, versions, SETTINGS.types) == {"without_field": 2}
+    assert count_without_field(changes, versions, TypeModes(unknown=True)) == {}
 
 
 def test_a_transaction_has_one_row_however_often_its_epoch_is_applied(spark: SparkSession, lake: LakeLayout) -> None:

@@ -31,13 +31,14 @@ from walhouse.postgres.standby_health import standby_problems, takes_no_writes
 from walhouse.postgres.table_health import table_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from walhouse.config.connection import ConnectionSettings
     from walhouse.config.masks import MaskRule
     from walhouse.config.replica_identity import Identity
     from walhouse.config.schema_notes import SchemaNotes
     from walhouse.names import TableName
+    from walhouse.pgoutput.column import ColumnDescription
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.publication import PublicationState
     from walhouse.postgres.slot import SlotState
@@ -60,17 +61,19 @@ def check_source(
     masks: tuple[MaskRule, ...] = (),
     notes: SchemaNotes = NO_NOTES,
     identities: IdentityRules | None = None,
+    has_field: Callable[[ColumnDescription], bool] = lambda _: True,
 ) -> list[Finding]:
     """All findings, in the order in which they should be mended. Raises SourceError only if the server goes away.
 
-    ``columns``, ``masks`` and ``identities``: what the configuration says about columns and replica identities.
+    ``columns``, ``masks`` and ``identities``: what the configuration says about columns and replica identities;
+    ``has_field``: whether events show a column of its type.
     """
     state = find_publication(connection, publication)
     root = via_root if state is None else state.via_root
     tables = captured_tables(connection, selection, via_root=root)
     found = find_slot(connection, slot)
     planned, planning = planned_identities(connection, tables, identities or IdentityRules())
-    rules = ColumnHandling(selection, columns or ColumnRules(selection.columns), masks, notes)
+    rules = ColumnHandling(selection, columns or ColumnRules(selection.columns), masks, notes, has_field)
     return [
         *_server(connection),
         *_replication_right(settings),

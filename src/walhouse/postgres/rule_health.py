@@ -18,7 +18,7 @@ from walhouse.pgoutput.selection import kept_positions
 from walhouse.postgres.finding import error, warning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from walhouse.config.columns import ColumnRules, KeyEntry
     from walhouse.config.filters import TableFilter
@@ -44,15 +44,21 @@ class ColumnHandling:
     columns: ColumnRules
     masks: tuple[MaskRule, ...] = ()
     notes: SchemaNotes = NO_NOTES
+    has_field: Callable[[ColumnDescription], bool] = lambda _: True
+    """Whether events show a column of its type."""
 
 
 def rule_problems(
     rules: ColumnHandling, tables: Sequence[TableName], captured: Sequence[RelationDescription]
 ) -> Iterator[Finding]:
-    """Idle lists, then keys, then masks. ``tables``: all of the source's; ``captured``: with all their columns."""
+    """Idle lists, then keys, then masks, then columns that events lack.
+
+    ``tables``: all of the source's; ``captured``: with all their columns.
+    """
     yield from _idle_lists(rules, tables, captured)
     yield from _keys(rules, captured)
     yield from _masks(rules, captured)
+    yield from _without_field(rules, captured)
 
 
 # What matches nothing ------------------------------------------------------------------------------------------------
@@ -169,6 +175,19 @@ def _mask(
             f"Gold tells rows by {_some(merged)}, and would take those for one that look equal then.",
             "Hash these columns instead, or give the table a primary key or REPLICA IDENTITY FULL.",
         )
+
+
+def _without_field(rules: ColumnHandling, captured: Sequence[RelationDescription]) -> Iterator[Finding]:
+    for relation in captured:
+        columns = [each for each in _kept(rules, relation) if not rules.has_field(each)]
+        if columns:
+            yield warning(
+                f"table {relation.name}",
+                f"Events and silver leave out {_some(f'{each.name} ({each.type_name})' for each in columns)}: Debezium"
+                " does not know the type.",
+                "Bronze and gold have the values. connector.include.unknown.datatypes shows the most of these types,"
+                " as bytes.",
+            )
 
 
 def _in_key(rules: ColumnHandling, relation: RelationDescription, column: ColumnDescription) -> bool:

@@ -14,13 +14,14 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 
 from walhouse.changes.epoch import AppliedTable
 from walhouse.lakehouse.tables import current_version
-from walhouse.silver.envelope import envelope
+from walhouse.silver.envelope import changes_of_events, envelope
 from walhouse.silver.keys import with_chosen_keys
 from walhouse.silver.messages import ensure_messages, message_events
 from walhouse.silver.settings import ConversionFailures
 from walhouse.silver.table import ensure_table
 from walhouse.silver.transactions import ensure_transactions, transactions
 from walhouse.silver.unconverted import require_converted, warn_of_unconverted
+from walhouse.silver.without_field import count_without_field
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -36,7 +37,8 @@ def apply_silver(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch, set
 
     Counts: ``events`` written now (0 if the epoch was applied before); of all events in the epoch's range of commits,
     ``unavailable``: values that were not sent and stand as a placeholder or NULL, ``unconverted``: values kept as text
-    because their type cannot hold them, or not all elements of them. Raises TypeConflictError, ConversionError.
+    because their type cannot hold them, or not all elements of them, and, if there are columns of types that Debezium
+    does not know, ``without_field``: their values. Raises TypeConflictError, ConversionError.
     """
     epoch = replace(epoch, relations=with_chosen_keys(epoch.relations, settings.columns))
     schema = ensure_table(spark, layout, epoch.table, epoch.relations, settings.types, anew=epoch.anew)
@@ -51,6 +53,7 @@ def apply_silver(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch, set
         counts = _append(target, rows, *_imperfect())
     else:
         counts = {"events": _insert_missing(spark, target, rows, facts.span), **_count(spark, target, facts.span)}
+    counts |= count_without_field(changes_of_events(epoch), epoch.relations, settings.types)
     if settings.conversion_failures is ConversionFailures.WARN:
         written = spark.table(str(target)).where(F.col("commit_lsn").between(*facts.span))
         warn_of_unconverted(written, epoch.table, counts["unconverted"])

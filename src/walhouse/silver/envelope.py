@@ -44,6 +44,11 @@ def envelope(epoch: TableEpoch, target: StructType, settings: SilverSettings) ->
     return reduce(lambda one, other: one.unionAll(other), parts)
 
 
+def changes_of_events(epoch: TableEpoch) -> DataFrame:
+    """The changes that become events, as ``envelope`` says."""
+    return epoch.changes.where(f"NOT superseded AND op <> '{Op.BASE.value}'")
+
+
 def _part(epoch: TableEpoch, versions: tuple[RelationDescription, ...]) -> TableEpoch:
     """The epoch's changes of these versions."""
     return replace(epoch, relations=versions, changes=epoch.changes.where(of_versions(versions)))
@@ -56,9 +61,7 @@ def _of_alike(epoch: TableEpoch, target: StructType, settings: SilverSettings) -
     columns = silver_columns(relations, settings.types, fields, settings.masks, epoch.facts)
     images = Images(relations, columns, settings)
     before, after, key = (struct_of(target, name) for name in ("before", "after", "key"))
-    texts = with_texts(
-        epoch.changes.where(f"NOT superseded AND op <> '{Op.BASE.value}'"), columns, relations, settings.masks
-    )
+    texts = with_texts(changes_of_events(epoch), columns, relations, settings.masks)
     # two projections, so that the second looks at the first one's values and does not compute them again
     moved = key_changed(relations, columns) if epoch.facts.updates_with_old else "false"
     built = _events(texts, moved).selectExpr(
