@@ -205,7 +205,7 @@ def test_columns_that_events_leave_out_are_named_by_table_unless_nobody_wants_th
         return [f"{each.severity} {each.subject}: {each.problem}" for each in rule_problems(rules, [T.name], [T])]
 
     (named,) = found(TableFilter())
-    assert named.startswith("warning table s.t: Events and silver leave out code (text), name (varchar), data (jsonb), ")
+    assert named.startswith("warning table s.t: Events and silver leave out code (text), name (varchar), data (jsonb)")
     assert found(TableFilter(columns=NameFilter(include=(r"s\.t\.id",)))) == []
 
 
