@@ -43,7 +43,7 @@ def random_scenario(seed: int, ways: Sequence[Way] = ALL_WAYS) -> Scenario:
     ]
     schemas = [f'CREATE SCHEMA "{schema}";' for schema in sorted({each.schema for each in tables} - {"public"})]
     setup = [*SETUP, *schemas, *(statement for table in tables for statement in table.ddl(random))]
-    publication = random_publication(random, tables)
+    publication = random_publication(random, tables, is_snapshot=is_snapshot)
     changes: list[str] = []
     if is_snapshot:
         setup += _before_a_snapshot(random, tables, ways)
