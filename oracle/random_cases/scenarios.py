@@ -10,7 +10,7 @@ import re
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from oracle.random_cases.alterations import ALL_WAYS, altered
+from oracle.random_cases.alterations import ALL_WAYS, TAKEN_WHERE_LISTED, altered
 from oracle.random_cases.properties import random_properties, random_publication
 from oracle.random_cases.tables import random_table
 from oracle.random_cases.types import LONG, SETUP, random_literal
@@ -44,6 +44,8 @@ def random_scenario(seed: int, ways: Sequence[Way] = ALL_WAYS) -> Scenario:
     schemas = [f'CREATE SCHEMA "{schema}";' for schema in sorted({each.schema for each in tables} - {"public"})]
     setup = [*SETUP, *schemas, *(statement for table in tables for statement in table.ddl(random))]
     publication = random_publication(random, tables, is_snapshot=is_snapshot)
+    if publication.startswith("FOR TABLE"):
+        ways = [way for way in ways if way in TAKEN_WHERE_LISTED]
     changes: list[str] = []
     if is_snapshot:
         setup += _before_a_snapshot(random, tables, ways)
