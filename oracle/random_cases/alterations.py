@@ -102,8 +102,8 @@ ALL_WAYS: Final[tuple[Way, ...]] = (
     _identified,
     _key_widened,
 )
-TAKEN_WHERE_LISTED: Final[tuple[Way, ...]] = (_added, _renamed, _made_nullable, _identified)
-"""What the server does to a table of which a publication lists columns and rows."""
+TAKEN_WHERE_LISTED: Final[tuple[Way, ...]] = (_added, _added_empty, _renamed, _made_nullable)
+"""What the server does to a table of which a publication lists columns and rows, and takes changes of it afterwards."""
 
 FOLLOWED_BY_GOLD: Final[tuple[Way, ...]] = (_added_empty, _made_nullable, _identified)
 """After these gold is the table without reading it again."""
