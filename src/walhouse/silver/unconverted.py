@@ -68,7 +68,7 @@ def _of_no_value(schema: StructType) -> str:
         for column, fields in _fields_by_column(struct_of(schema, image)).items():
             has_none = " AND ".join(f"{image}.{quote(field)} IS NULL" for field in fields)
             missing.append(f"CASE WHEN {has_none} THEN {string_literal(f'{image}.{column}')} END")
-    whole = f"map_filter(unconverted, (name, text) -> array_contains(array({', '.join(missing)}), name))"
+    whole = f"map_filter(unconverted, (name, text) -> array_contains(array_compact(array({', '.join(missing)})), name))"
     return f"CASE WHEN size({whole}) > 0 THEN {whole} END"
 
 
