@@ -47,7 +47,7 @@ def test_gold_of_random_tables_is_proven_equal_after_random_changes(
 
 
 def _whole(publication: str) -> str:
-    """The publication with all operations: gold cannot follow what is not published."""
+    """The publication with all operations, as lists of tables have: gold cannot follow what is not published."""
     if publication.startswith("FOR TABLE"):
         return publication
     options = [option for option in _OPTION.findall(publication) if not option.startswith("publish =")]

@@ -54,7 +54,7 @@ def _print_status(found: Status) -> None:
                 found.slot,
                 found.slot_wal_status or "missing",
                 found.retained_bytes,
-                found.slot_active_pid,
+                None if found.slot_active_pid is None else str(found.slot_active_pid),  # no number to be counted
             )
         ],
     )
