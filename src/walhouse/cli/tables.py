@@ -23,7 +23,10 @@ _COLOURS: Final = {"error": "red", "different": "red", "warning": "yellow", "ok"
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
-    """Print rows; numbers stand right, LSNs as PostgreSQL writes them, None is empty, the words for good and bad have colours."""
+    """Print rows; numbers stand right, None is empty, the words for good and bad have colours.
+
+    LSNs are written as PostgreSQL writes them.
+    """
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_WIDE)
