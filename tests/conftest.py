@@ -42,7 +42,7 @@ def _commands_leave_no_handler() -> Iterator[None]:
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path) -> Iterator[LakeLayout]:
     """An empty local lake with schema names of its own, so that tests do not see each other's tables."""
-    folder = tmp_path / "this lake's é %20"  # a folder as people have them: quoted and escaped by whoever handles it
+    folder = tmp_path / "this lake's é %"  # a folder as people have them: quoted and escaped by whoever handles it
     suffix = tmp_path.name.lower().replace("-", "_")
     layout = LakeLayout(
         path=folder,

@@ -302,6 +302,13 @@ class AppendSkippedError(LakeError):
     todo = "If bronze was restored to an earlier version, run `walhouse capture --new-generation` once."
 
 
+class ForeignCommitError(LakeError):
+    """A table of the lake does not take a commit of files, or cannot be read without Spark. Fields: path."""
+
+    safe = "Nothing was committed and the slot was not moved."
+    todo = "If somebody gave the table features that delta-rs does not know, set lake.writer to spark."
+
+
 class NothingAppliedError(LakeError):
     """No epoch of gold is finished, or none up to a position, or a table was not in it. Fields: lsn, table."""
 

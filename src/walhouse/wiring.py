@@ -20,7 +20,7 @@ from walhouse.changes.layers import Layers
 from walhouse.changes.touched import MESSAGES, TRANSACTIONS, BronzeSurvey
 from walhouse.config.values import SnapshotMode
 from walhouse.gold.apply import apply_gold
-from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout
+from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout, Writer
 from walhouse.postgres.watermarks import Watermarks
 from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.apply import apply_messages, apply_silver, apply_transactions
@@ -50,6 +50,7 @@ def layout_of(lake: Lake) -> LakeLayout:
         gold_schema=lake.gold,
         ops_schema=lake.ops,
         table_name=lake.table_name,
+        writer=Writer(lake.writer or Writer.ARROW),
     )
 
 

@@ -27,7 +27,7 @@ def a_row() -> pa.RecordBatch:
 
 def rows_kept(monkeypatch: pytest.MonkeyPatch, large: int) -> tuple[list[int], int]:
     """How many of the earlier rows are there still when each is made, and how many PySpark's worker gets."""
-    monkeypatch.setattr(source, "_LARGE", large)
+    monkeypatch.setattr(source, "LARGE", large)
     made: list[weakref.ref[pa.RecordBatch]] = []
     kept: list[int] = []
 

@@ -222,6 +222,13 @@ def read_progress(spark: SparkSession, layout: LakeLayout) -> Progress | None:
 
 def read_pass(spark: SparkSession, layout: LakeLayout, pass_number: int) -> Progress | None:
     """The progress row of one pass, or None if bronze does not have the pass."""
+    if layout.writes_files:
+        from walhouse.lakehouse.commits import rows_where  # noqa: PLC0415  (there on local lakes only)
+
+        columns, folder = ("kind", "progress"), layout.folder(layout.bronze)
+        rows = rows_where(folder, "pass", pass_number, present="captured_to", columns=columns).to_pylist()
+        texts = [row["progress"] for row in rows if row["kind"] == Kind.PROGRESS]
+        return Progress.from_json(texts[0]) if texts else None
     of_pass = (F.col("pass") == pass_number) & (F.col("kind") == Kind.PROGRESS.value)
     # Delta knows which files have no captured_to at all: of a pass of many files one is left
     rows = spark.table(str(layout.bronze)).where(of_pass & F.col("captured_to").isNotNull())

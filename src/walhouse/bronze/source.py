@@ -201,7 +201,9 @@ def without_unwanted_messages(rows: pa.RecordBatch, wanted: NameFilter) -> pa.Re
 
 
 @dataclass(frozen=True)
-class _Part(InputPartition):
+class Part(InputPartition):
+    """One of a plan's parts."""
+
     number: int
 
 
@@ -223,15 +225,15 @@ class _Reader(DataSourceReader):
         self.plan = plan
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [_Part(number) for number in range(self.plan.parts)]
+        return [Part(number) for number in range(self.plan.parts)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Part)
+        assert isinstance(partition, Part)
         with in_task():
             yield from letting_go(self.plan.batches(partition.number))
 
 
-_LARGE: Final = 32 * 1024 * 1024
+LARGE: Final = 32 * 1024 * 1024
 """Bytes of a batch. Lists of blocks end with the one that reaches 16 MiB: only a long row makes more of them."""
 
 
@@ -242,7 +244,7 @@ def letting_go(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     100 MiB in a row it would hold one while the next is received. Whatever makes the batches must not keep them either.
     """
     for batch in batches:
-        if batch.nbytes < _LARGE:
+        if batch.nbytes < LARGE:
             yield batch
             continue
         nothing = pa.RecordBatch.from_pylist([], batch.schema)
@@ -252,7 +254,8 @@ def letting_go(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield nothing
 
 
-_REGISTERING = threading.Lock()
+REGISTERING: Final = threading.Lock()
+"""A source has a name in the session: nobody else registers one before it is loaded."""
 
 
 def load(spark: SparkSession, plan: Plan) -> DataFrame:
@@ -270,6 +273,6 @@ def load(spark: SparkSession, plan: Plan) -> DataFrame:
             del schema
             return _Reader(plan)
 
-    with _REGISTERING:
+    with REGISTERING:
         spark.dataSource.register(PostgresSource)
         return spark.read.format(PostgresSource.name()).load()

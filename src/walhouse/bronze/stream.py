@@ -10,12 +10,12 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from walhouse.bronze.append import append
+from walhouse.bronze.append import Order, append
 from walhouse.bronze.reader import BronzeReader
 from walhouse.bronze.requests.notifications import Event, Notification
 from walhouse.bronze.snapshots.queue import QueuedTable
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
-from walhouse.bronze.source import WalRangePlan, load
+from walhouse.bronze.source import WalRangePlan
 from walhouse.lsn import LsnRange
 from walhouse.pgoutput.decoder import DecoderPlan
 from walhouse.postgres.catalog import read_types
@@ -76,12 +76,8 @@ class Stream(BronzeReader):
             announced=announced,
             progress=upcoming,
         )
-        rows = load(self._spark, plan)
-        if len(catalog) > 1:
-            # so that who reads one table skips the files of the others; one table's rows come in this order anyway,
-            # and are written while they are read
-            rows = rows.sortWithinPartitions("schema_name", "table_name", "commit_lsn", "seq")
-        return append(self._spark, self._layout, rows, upcoming)
+        # one table's rows come in their order anyway, and are written while they are read
+        return append(self._spark, self._layout, plan, upcoming, Order(by_table=len(catalog) > 1)).progress
 
     def _with_added(self, upcoming: Progress, added: Sequence[RelationDescription]) -> Progress:
         """The progress with tables to be read that were added to the publication: what they hold was never sent.

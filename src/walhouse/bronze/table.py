@@ -106,7 +106,8 @@ COLUMNS: Final = StructType(
     ]
 )
 
-_SKIPPING = "pass,captured_to,kind,op,schema_name,table_name,commit_lsn,seq,xid"
+SKIPPING: Final = ("pass", "captured_to", "kind", "op", "schema_name", "table_name", "commit_lsn", "seq", "xid")
+"""The columns whose statistics files have."""
 
 
 def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> bool:
@@ -128,7 +129,7 @@ def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> bool:
         comment="Decoded WAL and snapshot rows of one PostgreSQL database, append-only",
         properties={
             "delta.appendOnly": "true",
-            "delta.dataSkippingStatsColumns": _SKIPPING,
+            "delta.dataSkippingStatsColumns": ",".join(SKIPPING),
             "walhouse.layer": "bronze",
             GENERATION: uuid.uuid4().hex,
         },

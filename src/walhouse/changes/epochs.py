@@ -11,13 +11,12 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType, TimestampType
 
 from walhouse.changes.epoch import AppliedTable, EpochRange
 from walhouse.lakehouse.answers import few_rows
+from walhouse.lakehouse.appends import append_rows
 from walhouse.lakehouse.tables import create_table, table_exists
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
@@ -100,6 +99,7 @@ class EpochLedger:
 
     def __init__(self, spark: SparkSession, layout: LakeLayout) -> None:
         self._spark = spark
+        self._layout = layout
         self._table = layout.ops("epochs")
         if not table_exists(spark, self._table):
             create_table(
@@ -164,12 +164,7 @@ class EpochLedger:
         return Cut(Lsn(max(row["to_lsn"] for row in rows)), versions)
 
     def _append(self, rows: Iterable[_Row]) -> None:
-        # by way of Arrow, since plain rows would start a Python worker
-        columns = zip(*rows, strict=True)
-        fields = zip(to_arrow_schema(COLUMNS, timezone="UTC"), columns, strict=True)
-        table = pa.table([pa.array(list(values), field.type) for field, values in fields], names=COLUMNS.names)
-        frame = self._spark.createDataFrame(table, COLUMNS)
-        frame.write.format("delta").mode("append").saveAsTable(str(self._table))
+        append_rows(self._spark, self._layout, self._table, COLUMNS, rows)
 
 
 def _planned_rows(layer: Layer, planned: PlannedEpoch) -> Iterator[_Row]:

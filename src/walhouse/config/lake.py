@@ -9,7 +9,7 @@ import os
 import re
 from pathlib import Path
 from string import Formatter
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -89,6 +89,13 @@ class Lake(BaseModel):
         int, Field(ge=1, description="rows that one pass of an incremental snapshot reads, in many chunks")
     ] = 2_000_000
 
+    writer: Annotated[
+        Literal["arrow", "spark"] | None,
+        Field(
+            description="what writes bronze and ops: `arrow`, the tasks that read PostgreSQL, where the lake is a local"
+            " folder; `spark`, Spark's own writer, slower, where a catalog manages the tables. Without it what fits"
+        ),
+    ] = None
     local_memory: Annotated[
         Bytes,
         Field(ge=512 * 2**20, description="heap of a local Spark's Java process; a platform's session has its own"),
@@ -121,6 +128,8 @@ class Lake(BaseModel):
     def _one_place(self) -> Self:
         if (self.path is None) == (self.catalog is None):
             raise ValueError("give either path (a local folder) or catalog (Unity Catalog)")
+        if self.catalog is not None and self.writer == "arrow":
+            raise ValueError("writer arrow takes a local folder (path): tables of a catalog are written by Spark")
         schemas = (self.bronze, self.silver, self.gold, self.ops)
         if len(set(schemas)) < len(schemas):
             raise ValueError("bronze, silver, gold and ops must be different schemas")

@@ -6,7 +6,9 @@ Invariant: two source tables never share a lake table (``require_distinct``).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from walhouse.errors import NameCollisionError
 from walhouse.names import LakeTable, TableName, lake_identifier
@@ -16,6 +18,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOCAL_CATALOG = "spark_catalog"
+
+
+class Writer(StrEnum):
+    """What writes bronze."""
+
+    ARROW = "arrow"
+    """The tasks that read the source, on a local lake."""
+    SPARK = "spark"
+    """Spark's writer, which is the only one where a catalog manages the tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +40,13 @@ class LakeLayout:
     gold_schema: str = "gold"
     ops_schema: str = "ops"
     table_name: str = "{schema}_{table}"
+    writer: Writer = Writer.ARROW
+    """What writes bronze, if the lake is local."""
+
+    @property
+    def writes_files(self) -> bool:
+        """Whether tasks write bronze's files themselves. delta-rs takes a folder's %20 for a blank: not there."""
+        return self.path is not None and self.writer is Writer.ARROW and unquote(str(self.path)) == str(self.path)
 
     @property
     def schemas(self) -> tuple[str, ...]:
@@ -73,7 +91,11 @@ class LakeLayout:
 
     def location(self, table: LakeTable) -> str | None:
         """The folder of a table on a local lake."""
-        return None if self.path is None else str(self.schema_folder(table.schema) / table.table)
+        return None if self.path is None else str(self.folder(table))
+
+    def folder(self, table: LakeTable) -> Path:
+        """The same; the lake must be local."""
+        return self.schema_folder(table.schema) / table.table
 
     def schema_folder(self, schema: str) -> Path:
         """The folder of a schema on a local lake; there must be one."""

@@ -24,6 +24,7 @@ from walhouse.changes.epochs import Layer
 from walhouse.changes.images import text_at
 from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.errors import TableNotReadError
+from walhouse.lakehouse.appends import append_rows
 from walhouse.lakehouse.tables import create_table, table_exists
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.connection import connect
@@ -230,5 +231,4 @@ class Verification:
             for proof in proofs
         ]
         if rows:
-            frame = self._spark.createDataFrame(rows, PROOFS).coalesce(1)
-            frame.write.format("delta").mode("append").saveAsTable(str(table))
+            append_rows(self._spark, self._layout, table, PROOFS, rows)

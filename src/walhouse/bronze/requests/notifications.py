@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from walhouse.errors import RequestRefusedError, TableNotReadError
 from walhouse.lakehouse.answers import few_rows
+from walhouse.lakehouse.appends import append_rows
 from walhouse.lakehouse.tables import create_table, table_exists
 from walhouse.pgoutput.row import Kind
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from walhouse.lakehouse.files import Once
     from walhouse.lakehouse.layout import LakeLayout
 
 INITIAL: Final = "Initial Snapshot"
@@ -147,13 +148,6 @@ def interruptions(spark: SparkSession, layout: LakeLayout, since: float) -> dict
     return {row["id"]: row["reason"] for row in few_rows(told.groupBy("id").agg(last))}
 
 
-class Once(NamedTuple):
-    """Under which name and number notifications are written: Delta takes those of one number only once."""
-
-    name: str
-    number: int
-
-
 def notify(
     spark: SparkSession,
     layout: LakeLayout,
@@ -182,7 +176,7 @@ def notify(
             properties={"delta.appendOnly": "true"},
         )
     now = int(datetime.now(UTC).timestamp() * 1000)
-    columns: tuple[list[object], ...] = ([], [], [], [], [], [])
+    rows = []
     counts = dict(counted or {})
     readings = {each.rows_of for each in notifications if each.rows_of is not None}
     counts.update(_row_counts(spark, layout, readings - counts.keys()))
@@ -190,17 +184,10 @@ def notify(
         scanned = {} if each.rows_of is None else {"total_rows_scanned": str(counts.get(each.rows_of, 0))}
         data = {"connector_name": connector, **each.data, **scanned}
         facts = [(name, storable(value)) for name, value in data.items()]
-        row = (storable(each.id), each.aggregate_type, each.type, facts, now, number)
-        for column, value in zip(columns, row, strict=True):
-            column.append(value)
+        rows.append((storable(each.id), each.aggregate_type, each.type, facts, now, number))
         told = ", ".join(f"{name}={value}" for name, value in {**each.shown, **scanned}.items())
         log.info("%s %s: %s", each.aggregate_type, each.type, told)
-    fields = zip(to_arrow_schema(COLUMNS, timezone="UTC"), columns, strict=True)
-    rows = pa.table([pa.array(values, field.type) for field, values in fields], names=COLUMNS.names)
-    writer = spark.createDataFrame(rows, COLUMNS).coalesce(1).write.format("delta").mode("append")
-    if once is not None:
-        writer = writer.option("txnAppId", once.name).option("txnVersion", once.number)
-    writer.saveAsTable(str(table))
+    append_rows(spark, layout, table, COLUMNS, rows, once=once)
 
 
 def _row_counts(spark: SparkSession, layout: LakeLayout, wanted: Set[RowsOf]) -> dict[RowsOf, int]:

@@ -10,9 +10,10 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from walhouse.bronze.requests.notifications import Event, Notification, Once, RowsOf, notify
+from walhouse.bronze.requests.notifications import Event, Notification, RowsOf, notify
 from walhouse.bronze.table import generation
 from walhouse.errors import SourceError
+from walhouse.lakehouse.files import Once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,19 +11,15 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import Observation
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
-
-from walhouse.bronze.append import append
+from walhouse.bronze.append import Order, append
 from walhouse.bronze.reader import BronzeReader
 from walhouse.bronze.requests.notifications import Event, Notification, RowsOf, ScanStatus
 from walhouse.bronze.snapshots.chunks import KeyChunksPlan
 from walhouse.bronze.snapshots.estimate import of_chunks
 from walhouse.bronze.snapshots.faults import OF_THE_SERVER
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
-from walhouse.bronze.source import load
 from walhouse.errors import ConditionError, SourceError, TableChangedError
-from walhouse.pgoutput.row import CHUNK_ID, Kind
+from walhouse.pgoutput.row import CHUNK_ID
 from walhouse.postgres.key_chunks import KeyChunk, chunk_ends, estimated_rows, keyed_table, largest_key
 from walhouse.postgres.watermarks import window
 
@@ -186,11 +182,8 @@ class IncrementalSnapshots(BronzeReader):
             flush_timeout_seconds=self._settings.flush_timeout_seconds,
             on_standby=self._on_standby,
         )
-        seen = Observation()
-        rows = load(self._spark, plan).observe(
-            seen, F.count(F.when(F.col("kind") == Kind.SNAPSHOT.value, 1)).alias("rows")
-        )
-        return append(self._spark, self._layout, rows, upcoming, beside=beside), int(seen.get["rows"])
+        written, rows, _ = append(self._spark, self._layout, plan, upcoming, Order(counted=()), beside=beside)
+        return written, rows
 
     @staticmethod
     def _left_to_one_snapshot(progress: Progress, head: QueuedTable) -> ChunksRead:

@@ -12,21 +12,18 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from pyspark.sql import Observation
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
-
-from walhouse.bronze.append import append
+from walhouse.bronze.append import Order, append
 from walhouse.bronze.reader import BronzeReader
 from walhouse.bronze.requests.notifications import Event, RowsOf, ScanStatus
 from walhouse.bronze.snapshots.outcome import GONE, after_pieces, note_of, passed_over, require_passable
 from walhouse.bronze.snapshots.pieces import Piece, passes, pieces_of, tasks
 from walhouse.bronze.snapshots.queue import QueuedTable
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
-from walhouse.bronze.source import SnapshotPlan, load
+from walhouse.bronze.source import SnapshotPlan
 from walhouse.errors import ConditionError, SourceError
-from walhouse.pgoutput.row import Kind
+from walhouse.names import TableName
 from walhouse.postgres.slot import created_slot
 from walhouse.postgres.snapshot import (
     Chunk,
@@ -44,18 +41,14 @@ from walhouse.postgres.wal import committed_xid
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
-
     from walhouse.bronze.progress import Progress
     from walhouse.lsn import Lsn
-    from walhouse.names import TableName
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.slot import ExportedSnapshot
     from walhouse.postgres.snapshot import LockHolder
 
 
-_COUNTED_TABLES: Final = 8
 """Of so many tables rows are counted while they are written; those of more by one look at bronze."""
 
 
@@ -218,30 +211,16 @@ class WholeSnapshots(BronzeReader):
             bases=tuple((piece.relation.name, piece.number) for piece in pieces if piece.chunk is None),
             announced=announced,
         )
-        rows = load(self._spark, plan)
-        if self._settings.snapshots.parallelism:
-            rows = rows.coalesce(self._settings.snapshots.parallelism)
-        wholly = [
-            note.rows_of for note in told if note.rows_of is not None and note.rows_of.first_chunk >= pieces[0].number
-        ]
-        counted = dict(enumerate(wholly[:_COUNTED_TABLES]))
-        observed, seen = _counting(rows, counted)
-        written = append(self._spark, self._layout, observed, upcoming)
+        wholly = {
+            TableName(note.rows_of.schema, note.rows_of.table): note.rows_of
+            for note in told
+            if note.rows_of is not None and note.rows_of.first_chunk >= pieces[0].number
+        }
+        order = Order(tasks=self._settings.snapshots.parallelism, counted=tuple(wholly))
+        written, rows, of_tables = append(self._spark, self._layout, plan, upcoming, order)
         last = str(pieces[-1].relation.name) if pieces else ""
-        counts = seen.get
-        return PassOfSnapshot(
-            written, at, counts["rows"], last, {of: counts[f"rows_{number}"] for number, of in counted.items()}
-        )
-
-
-def _counting(rows: DataFrame, readings: Mapping[int, RowsOf]) -> tuple[DataFrame, Observation]:
-    """The rows, and what will have been seen of them once they are written: ``rows``, and ``rows_n`` of reading n."""
-    seen, is_read = Observation(), F.col("kind") == Kind.SNAPSHOT.value
-    counts = [F.count(F.when(is_read, 1)).alias("rows")]
-    for number, of in readings.items():
-        is_of_table = (F.col("schema_name") == of.schema) & (F.col("table_name") == of.table)
-        counts.append(F.count(F.when(is_read & is_of_table, 1)).alias(f"rows_{number}"))
-    return rows.observe(seen, *counts), seen
+        counted = {of: of_tables[table] for table, of in wholly.items() if table in of_tables}
+        return PassOfSnapshot(written, at, rows, last, counted)
 
 
 def _passing_name(slot: str) -> str:
