@@ -183,6 +183,13 @@ class Position(NamedTuple):
 
 def read_position(spark: SparkSession, layout: LakeLayout) -> Position | None:
     """The highest pass and LSN. Unfiltered maxima of columns with statistics: answered from Delta's log."""
+    if layout.writes_files:
+        from walhouse.lakehouse.commits import greatest  # noqa: PLC0415  (there on local lakes only)
+
+        ends = greatest(layout.folder(layout.bronze), ("pass", "captured_to"))
+        if ends is not None:
+            number, captured_to = ends
+            return None if number is None else Position(number, Lsn(captured_to or 0))
     row = spark.table(str(layout.bronze)).select(F.max("pass"), F.max("captured_to")).first()
     if row is None or row[0] is None:
         return None
@@ -223,12 +230,12 @@ def read_progress(spark: SparkSession, layout: LakeLayout) -> Progress | None:
 def read_pass(spark: SparkSession, layout: LakeLayout, pass_number: int) -> Progress | None:
     """The progress row of one pass, or None if bronze does not have the pass."""
     if layout.writes_files:
-        from walhouse.lakehouse.commits import rows_where  # noqa: PLC0415  (there on local lakes only)
+        from walhouse.lakehouse.commits import find_rows  # noqa: PLC0415  (there on local lakes only)
 
-        columns, folder = ("kind", "progress"), layout.folder(layout.bronze)
-        rows = rows_where(folder, "pass", pass_number, present="captured_to", columns=columns).to_pylist()
-        texts = [row["progress"] for row in rows if row["kind"] == Kind.PROGRESS]
-        return Progress.from_json(texts[0]) if texts else None
+        within = {"pass": (pass_number, pass_number), "kind": (Kind.PROGRESS.value, Kind.PROGRESS.value)}
+        found = find_rows(layout.folder(layout.bronze), ["progress"], within, present="captured_to")
+        if found is not None:
+            return Progress.from_json(found[0]["progress"]) if found else None
     of_pass = (F.col("pass") == pass_number) & (F.col("kind") == Kind.PROGRESS.value)
     # Delta knows which files have no captured_to at all: of a pass of many files one is left
     rows = spark.table(str(layout.bronze)).where(of_pass & F.col("captured_to").isNotNull())

@@ -154,6 +154,10 @@ def require_form(spark: SparkSession, layout: LakeLayout) -> StructType:
 
 def generation(spark: SparkSession, layout: LakeLayout) -> str:
     """The table's generation, part of ``txnAppId``."""
+    if layout.writes_files:
+        from walhouse.lakehouse.commits import properties  # noqa: PLC0415  (there on local lakes only)
+
+        return properties(layout.folder(layout.bronze)).get(GENERATION, "")
     row = spark.sql(f"SHOW TBLPROPERTIES {layout.bronze} ('{GENERATION}')").first()
     return str(row["value"]) if row is not None else ""
 

@@ -5,7 +5,8 @@ Invariant: what silver and gold know of a table comes from bronze's relation row
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
@@ -42,17 +43,21 @@ class RelationCatalog:
             self._read_to = to_pass
         if to_pass <= self._read_to:
             return
-        rows = (
-            self._spark.table(str(self._layout.bronze))
-            .where(
-                (F.col("kind") == Kind.RELATION.value) & (F.col("pass") > self._read_to) & (F.col("pass") <= to_pass)
-            )
-            .select("pass", "relation_version", "relation")
-            .orderBy("pass")
-        )
-        for row in few_rows(rows):
+        for row in sorted(self._rows(self._read_to + 1, to_pass), key=itemgetter("pass")):
             self._known[int(row["relation_version"])] = RelationDescription.from_json(row["relation"])
         self._read_to = to_pass
+
+    def _rows(self, first_pass: int, last_pass: int) -> list[dict[str, Any]]:
+        columns, bronze = ["pass", "relation_version", "relation"], self._layout.bronze
+        if self._layout.writes_files:
+            from walhouse.lakehouse.commits import find_rows  # noqa: PLC0415  (there on local lakes only)
+
+            within = {"pass": (first_pass, last_pass), "kind": (Kind.RELATION.value, Kind.RELATION.value)}
+            rows = find_rows(self._layout.folder(bronze), columns, within, present="kind")
+            if rows is not None:
+                return rows
+        is_wanted = (F.col("kind") == Kind.RELATION.value) & F.col("pass").between(first_pass, last_pass)
+        return few_rows(self._spark.table(str(bronze)).where(is_wanted).select(*columns))
 
     @property
     def versions(self) -> frozenset[int]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from functools import reduce
-from typing import TYPE_CHECKING
+from operator import and_
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,10 +22,12 @@ from deltalake.transaction import AddAction, RemoveAction
 from walhouse.errors import ForeignCommitError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from walhouse.lakehouse.files import NewFile, Once
+
+_FEW_FILES: Final = 32
 
 
 def append_files(folder: Path, files: Sequence[NewFile], once: Once | None) -> None:
@@ -52,23 +55,45 @@ def _has_seen(table: DeltaTable, once: Once) -> bool:
     return last is not None and last >= once.number
 
 
-def rows_where(folder: Path, column: str, value: int, *, present: str, columns: Sequence[str]) -> pa.Table:
-    """Rows whose integer ``column`` has a value and whose column ``present`` has any, as log and files have them now.
+def properties(folder: Path) -> Mapping[str, str]:
+    """A table's properties."""
+    return DeltaTable(folder.as_uri()).metadata().configuration
 
-    Reads the files that the two columns' statistics do not exclude, and of these the row groups.
+
+def greatest(folder: Path, columns: Sequence[str]) -> tuple[int | None, ...] | None:
+    """The greatest value of each column of integers, by the log's statistics, None without any.
+
+    None in place of all of it if a file has no statistics of the first column, which must not be NULL anywhere.
     """
     facts = pa.table(DeltaTable(folder.as_uri()).get_add_actions(flatten=True))
-    known = set(facts.column_names)
-    excluded = [pc.equal(facts["num_records"], 0)]
-    if {f"min.{column}", f"max.{column}"} <= known:
-        excluded += [pc.greater(facts[f"min.{column}"], value), pc.less(facts[f"max.{column}"], value)]
+    if facts.num_rows == 0:
+        return (None,) * len(columns)
+    ends = [f"max.{name}" for name in columns]
+    if ends[0] not in facts.column_names or facts[ends[0]].null_count:
+        return None
+    return tuple(pc.max(facts[end]).as_py() if end in facts.column_names else None for end in ends)
+
+
+def find_rows(
+    folder: Path, columns: Sequence[str], within: Mapping[str, tuple[Any, Any]], present: str
+) -> list[dict[str, Any]] | None:
+    """Rows whose columns lie between two values, both included, and whose column ``present`` has any.
+
+    From log and files as they are now: of the files and row groups that their statistics do not exclude. None if these
+    are more than a few files: a query by Spark reads them side by side.
+    """
+    facts = pa.table(DeltaTable(folder.as_uri()).get_add_actions(flatten=True))
+    known, excluded = set(facts.column_names), [pc.equal(facts["num_records"], 0)]
+    for name, (least, greatest) in within.items():
+        if {f"min.{name}", f"max.{name}"} <= known:
+            excluded += [pc.greater(facts[f"min.{name}"], greatest), pc.less(facts[f"max.{name}"], least)]
     if f"null_count.{present}" in known:
         excluded.append(pc.equal(facts[f"null_count.{present}"], facts["num_records"]))
-    left = reduce(pc.or_kleene, excluded)
-    paths = facts["path"].filter(pc.invert(pc.fill_null(left, False)))  # noqa: FBT003  (Arrow's own signature)
-    wanted = (pc.field(column) == value) & pc.field(present).is_valid()
-    found = [
-        pq.read_table(folder / path, columns=list(columns), filters=wanted, partitioning=None)
-        for path in paths.to_pylist()
-    ]
-    return pa.concat_tables(found) if found else pa.table({name: [] for name in columns})
+    left = pc.invert(reduce(pc.or_, (pc.fill_null(each, fill_value=False) for each in excluded)))
+    paths = facts["path"].filter(left).to_pylist()
+    if len(paths) > _FEW_FILES:
+        return None
+    ranges = [(pc.field(name) >= least) & (pc.field(name) <= greatest) for name, (least, greatest) in within.items()]
+    wanted = reduce(and_, ranges, pc.field(present).is_valid())
+    found = (pq.read_table(folder / path, columns=list(columns), filters=wanted, partitioning=None) for path in paths)
+    return [row for rows in found for row in rows.to_pylist()]
