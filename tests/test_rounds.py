@@ -100,10 +100,10 @@ def test_the_slot_follows_what_other_tables_write_once_it_is_much_and_little_cos
     seen: list[tuple[Lsn, int]] = []
 
     def write() -> None:
-        seen.append((slot(source), current_version(spark, lake.bronze)))
+        seen.append((slot(source), current_version(spark, lake, lake.bronze)))
         source.execute("INSERT INTO other SELECT generate_series(1, 1000)")
 
-    Pauses(monkeypatch, write, lambda: seen.append((slot(source), current_version(spark, lake.bronze))))
+    Pauses(monkeypatch, write, lambda: seen.append((slot(source), current_version(spark, lake, lake.bronze))))
     house = make_house(table_include_list="public.t", lake_idle_commit_bytes=idle_bytes, lake_idle_commit_seconds=3600)
     with pytest.raises(KeyboardInterrupt):
         house.run(continuous=True)

@@ -107,12 +107,12 @@ def test_a_layer_that_fails_does_not_keep_the_other_from_going_on(
             change(tables)
     house = make_house()
     house.run()
-    commits = current_version(spark, lake.ops("epochs"))
+    commits = current_version(spark, lake, lake.ops("epochs"))
     tables.execute("DELETE FROM docs")
     monkeypatch.setattr("walhouse.changes.layers.TOGETHER_SECONDS", 60.0)  # however slow one is against the other
     house.run()
     # both are written down at once, and recorded at once: each commit has its price
-    assert current_version(spark, lake.ops("epochs")) == commits + 2
+    assert current_version(spark, lake, lake.ops("epochs")) == commits + 2
     for table in (DOCS, BAG):
         assert gold_rows(spark, lake, table) == source_rows(tables, table)
 

@@ -28,7 +28,7 @@ def create(spark: SparkSession, lake: LakeLayout, name: str = "things") -> None:
 def test_a_table_is_made_once_with_its_comments_and_in_the_lakes_folder(spark: SparkSession, lake: LakeLayout) -> None:
     create(spark, lake)
     create(spark, lake)
-    assert current_version(spark, lake.ops("things")) == 0
+    assert current_version(spark, lake, lake.ops("things")) == 0
     fields = {row["col_name"]: row["comment"] for row in spark.sql(f"DESCRIBE {lake.ops('things')}").toLocalIterator()}
     assert fields["name`x"] == "it's"
     location = spark.sql(f"DESCRIBE DETAIL {lake.ops('things')}").head(1)[0]["location"]

@@ -51,7 +51,7 @@ def test_an_epoch_applied_twice_or_in_parts_is_applied_once(spark: SparkSession,
     assert begun.counts == {"events": 1, "unavailable": 0, "unconverted": 0}
     assert whole.counts == {"events": 3, "unavailable": 1, "unconverted": 1}
     assert again.counts == {"events": 0, "unavailable": 1, "unconverted": 1}
-    assert again.version == whole.version == current_version(spark, lake.silver(NAME))
+    assert again.version == whole.version == current_version(spark, lake, lake.silver(NAME))
     written = (
         spark.table(str(lake.silver(NAME))).orderBy("commit_lsn", "seq", "op").select("commit_lsn", "op").collect()
     )
@@ -151,7 +151,7 @@ def test_the_same_column_under_other_modes_is_refused_and_nothing_is_written(
         apply_silver(spark, lake, Wal(FIRST, lsn=2000).add("c", after={"Id": "2"}).epoch(spark), texts)
     fields = refused.value.fields
     assert (fields["column"], fields["found"], fields["expected"]) == ("after.price", "binary", "string")
-    assert current_version(spark, lake.silver(NAME)) == applied.version
+    assert current_version(spark, lake, lake.silver(NAME)) == applied.version
 
 
 def test_a_table_that_gets_a_key_later_gets_key_fields(spark: SparkSession, lake: LakeLayout) -> None:

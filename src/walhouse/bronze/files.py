@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -100,9 +101,21 @@ class _Writing(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Part)
-        with in_task():
-            lines = [json.dumps(line) for line in _written(self._plan.batches(partition.number), self)]
-        yield pa.RecordBatch.from_pydict({"line": lines}, schema=_LINES)
+        lines: list[dict[str, Any] | None] = []
+        with in_task(), self._all_or_none(lines):
+            lines.extend(_written(self._plan.batches(partition.number), self))
+        yield pa.RecordBatch.from_pydict({"line": [json.dumps(line) for line in lines]}, schema=_LINES)
+
+    @contextmanager
+    def _all_or_none(self, lines: list[dict[str, Any] | None]) -> Iterator[None]:
+        """Remove the files again if a later one fails."""
+        try:
+            yield
+        except BaseException:
+            for line in lines:
+                if line is not None:
+                    (self._folder / line["file"]["path"]).unlink(missing_ok=True)
+            raise
 
     def new_file(self) -> _File:
         return _File(self._folder)

@@ -178,7 +178,7 @@ class LayerRun:
         if table in self._versions:
             return self._versions[table]
         name = self._target.name_of(table)
-        return current_version(self._spark, name) if table_exists(self._spark, name) else None
+        return current_version(self._spark, self._layout, name) if table_exists(self._spark, name) else None
 
     def _changes(self, bronze: DataFrame, epoch: EpochRange, touched: Touched) -> DataFrame:
         """The epoch's changes of a table, rows of chunks where they belong: for these, changes of before count, too."""

@@ -53,7 +53,7 @@ def apply_gold(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch) -> Ap
             if key
             else _apply_bag(spark, target, epoch, columns, found)
         )
-    return AppliedTable(current_version(spark, target), counts)
+    return AppliedTable(current_version(spark, layout, target), counts)
 
 
 def _since_the_key_came(epoch: TableEpoch) -> TableEpoch:

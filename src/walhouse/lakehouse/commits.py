@@ -8,6 +8,7 @@ Delta's protocol is delta-rs's part (the package ``deltalake``), which is there 
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +23,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from walhouse.errors import ForeignCommitError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from walhouse.lakehouse.files import NewFile, Once
@@ -30,18 +31,39 @@ if TYPE_CHECKING:
 _FEW_FILES: Final = 32
 
 
-def append_files(folder: Path, files: Sequence[NewFile], once: Once | None) -> None:
-    """Make files part of a table, in one commit; if ``once`` is given and was seen, not. Raises ForeignCommitError."""
+_FEATURES: Final = frozenset({"appendOnly", "invariants"})
+
+
+@contextmanager
+def _understood(folder: Path) -> Iterator[DeltaTable]:
+    """A table as it is now, in a form in which columns have their names in files, too, and no row is marked deleted."""
     try:
         table = DeltaTable(folder.as_uri())
+        protocol = table.protocol()
+        features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())} - _FEATURES
+        if protocol.min_reader_version > 1 or protocol.min_writer_version not in {1, 2, 7} or features:
+            needs = f"reader {protocol.min_reader_version}, writer {protocol.min_writer_version}, {sorted(features)}"
+            raise ForeignCommitError(f"{folder.name} needs more of Delta's protocol: {needs}.", path=str(folder))
+        yield table
+    except DeltaError as error:
+        raise ForeignCommitError(f"{type(error).__name__}: {error}", path=str(folder)) from error
+
+
+def _files(folder: Path) -> pa.Table:
+    """A line for each file: ``path``, ``num_records``, and statistics as ``min.x``, ``max.x``, ``null_count.x``."""
+    with _understood(folder) as table:
+        return pa.table(table.get_add_actions(flatten=True))
+
+
+def append_files(folder: Path, files: Sequence[NewFile], once: Once | None) -> None:
+    """Make files part of a table, in one commit; if ``once`` is given and was seen, not. Raises ForeignCommitError."""
+    with _understood(folder) as table:
         if once is not None and _has_seen(table, once):
             return
         now = int(time.time() * 1000)
         added: list[AddAction | RemoveAction] = [_added(each, now) for each in files if each.rows]
         named = CommitProperties(app_transactions=[Transaction(*once)] if once is not None else None)
         table.create_write_transaction(added, "append", table.schema(), commit_properties=named)
-    except DeltaError as error:
-        raise ForeignCommitError(f"{type(error).__name__}: {error}", path=str(folder)) from error
 
 
 def _added(file: NewFile, now: int) -> AddAction:
@@ -56,16 +78,18 @@ def _has_seen(table: DeltaTable, once: Once) -> bool:
 
 
 def properties(folder: Path) -> Mapping[str, str]:
-    """A table's properties."""
-    return DeltaTable(folder.as_uri()).metadata().configuration
+    """A table's properties. Raises ForeignCommitError."""
+    with _understood(folder) as table:
+        return table.metadata().configuration
 
 
 def greatest(folder: Path, columns: Sequence[str]) -> tuple[int | None, ...] | None:
     """The greatest value of each column of integers, by the log's statistics, None without any.
 
     None in place of all of it if a file has no statistics of the first column, which must not be NULL anywhere.
+    Raises ForeignCommitError.
     """
-    facts = pa.table(DeltaTable(folder.as_uri()).get_add_actions(flatten=True))
+    facts = _files(folder)
     if facts.num_rows == 0:
         return (None,) * len(columns)
     ends = [f"max.{name}" for name in columns]
@@ -80,9 +104,9 @@ def find_rows(
     """Rows whose columns lie between two values, both included, and whose column ``present`` has any.
 
     From log and files as they are now: of the files and row groups that their statistics do not exclude. None if these
-    are more than a few files: a query by Spark reads them side by side.
+    are more than a few files: a query by Spark reads them side by side. Raises ForeignCommitError.
     """
-    facts = pa.table(DeltaTable(folder.as_uri()).get_add_actions(flatten=True))
+    facts = _files(folder)
     known, excluded = set(facts.column_names), [pc.equal(facts["num_records"], 0)]
     for name, (least, greatest) in within.items():
         if {f"min.{name}", f"max.{name}"} <= known:

@@ -140,8 +140,15 @@ def table_exists(spark: SparkSession, table: LakeTable) -> bool:
     return bool(spark.catalog.tableExists(f"{table.catalog}.{table.schema}.{table.table}"))
 
 
-def current_version(spark: SparkSession, table: LakeTable) -> int:
+def current_version(spark: SparkSession, layout: LakeLayout, table: LakeTable) -> int:
     """The Delta version that a read would see now."""
+    location = layout.location(table)
+    if (
+        location is not None
+    ):  # its commits are files: to ask Spark takes a tenth of a second, and longer in a new process
+        commits = (Path(location) / "_delta_log").glob(f"{'[0-9]' * 20}.json")
+        if last := max((commit.name for commit in commits), default=None):
+            return int(last.removesuffix(".json"))
     row = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").select("version").first()
     assert row is not None, f"{table} has no history"
     return int(row[0])

@@ -45,7 +45,7 @@ def apply_silver(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch, set
     target = layout.silver(epoch.table)
     facts = epoch.facts
     if facts.span is None:
-        return AppliedTable(current_version(spark, target), {"events": 0, "unavailable": 0, "unconverted": 0})
+        return AppliedTable(current_version(spark, layout, target), {"events": 0, "unavailable": 0, "unconverted": 0})
     rows = envelope(epoch, schema, settings)
     if settings.conversion_failures is ConversionFailures.FAIL:
         require_converted(rows, epoch.table, schema)
@@ -57,7 +57,7 @@ def apply_silver(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch, set
     if settings.conversion_failures is ConversionFailures.WARN:
         written = spark.table(str(target)).where(F.col("commit_lsn").between(*facts.span))
         warn_of_unconverted(written, epoch.table, counts["unconverted"])
-    return AppliedTable(current_version(spark, target), counts)
+    return AppliedTable(current_version(spark, layout, target), counts)
 
 
 def apply_messages(
@@ -65,16 +65,18 @@ def apply_messages(
 ) -> AppliedTable:
     """Write the logical messages of an epoch; ``epoch.changes`` are bronze's rows of kind message."""
     ensure_messages(spark, layout, settings.types.binary)
-    return _apply_apart(spark, layout.silver_messages, epoch, message_events(epoch.changes, settings))
+    return _apply_apart(spark, layout, layout.silver_messages, epoch, message_events(epoch.changes, settings))
 
 
 def apply_transactions(spark: SparkSession, layout: LakeLayout, epoch: TableEpoch) -> AppliedTable:
     """Write the transactions of an epoch; ``epoch.changes`` are bronze's rows of kind transaction."""
     ensure_transactions(spark, layout)
-    return _apply_apart(spark, layout.silver_transactions, epoch, transactions(epoch.changes))
+    return _apply_apart(spark, layout, layout.silver_transactions, epoch, transactions(epoch.changes))
 
 
-def _apply_apart(spark: SparkSession, target: LakeTable, epoch: TableEpoch, rows: DataFrame) -> AppliedTable:
+def _apply_apart(
+    spark: SparkSession, layout: LakeLayout, target: LakeTable, epoch: TableEpoch, rows: DataFrame
+) -> AppliedTable:
     """Write what belongs to no table."""
     if epoch.facts.span is None:
         counts = {"events": 0}
@@ -82,7 +84,7 @@ def _apply_apart(spark: SparkSession, target: LakeTable, epoch: TableEpoch, rows
         counts = _append(target, rows)
     else:
         counts = {"events": _insert_missing(spark, target, rows, epoch.facts.span)}
-    return AppliedTable(current_version(spark, target), counts)
+    return AppliedTable(current_version(spark, layout, target), counts)
 
 
 def _append(target: LakeTable, rows: DataFrame, *counts: Column) -> dict[str, int]:

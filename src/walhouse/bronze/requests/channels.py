@@ -129,7 +129,7 @@ class SignalChannels:
         table = self.layout.ops("signals")
         if not table_exists(self.spark, table):
             return
-        first, last = found.position.of_version + 1, current_version(self.spark, table)
+        first, last = found.position.of_version + 1, current_version(self.spark, self.layout, table)
         if first > last:
             return
         changes = self.spark.read.option("readChangeFeed", "true").option("startingVersion", first)

@@ -1,0 +1,161 @@
+"""Commits of files that are written already: Spark finds them as its own, once, whoever else commits."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from walhouse.errors import ForeignCommitError
+from walhouse.lakehouse.appends import append_rows
+from walhouse.lakehouse.commits import append_files, find_rows, greatest, properties
+from walhouse.lakehouse.files import FileWriter, NewFile, Once
+from walhouse.lakehouse.layout import Writer
+from walhouse.lakehouse.tables import at_version, create_table, current_version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from walhouse.lakehouse.layout import LakeLayout
+
+pytestmark = pytest.mark.spark
+
+COLUMNS: Final = StructType(
+    [StructField("number", LongType()), StructField("name", StringType()), StructField("seldom", LongType())]
+)
+SCHEMA: Final = to_arrow_schema(COLUMNS, timezone="UTC")
+
+
+@pytest.fixture
+def folder(spark: SparkSession, lake: LakeLayout) -> Path:
+    return new_table(spark, lake, {"delta.appendOnly": "true"})
+
+
+def new_table(spark: SparkSession, lake: LakeLayout, properties: Mapping[str, str]) -> Path:
+    create_table(spark, lake, lake.ops("things"), COLUMNS, comment="what's in it", properties=properties)
+    return lake.folder(lake.ops("things"))
+
+
+def a_file(folder: Path, numbers: range, seldom: int | None = None) -> NewFile:
+    writer = FileWriter(folder, SCHEMA, ("number", "name", "seldom"))
+    rows = [{"number": number, "name": f"n{number:04}", "seldom": seldom} for number in numbers]
+    writer.write(pa.Table.from_pylist(rows, SCHEMA))
+    return writer.close()
+
+
+def numbers(spark: SparkSession, lake: LakeLayout) -> list[int]:
+    return sorted(row["number"] for row in spark.table(str(lake.ops("things"))).collect())
+
+
+def test_files_of_a_commit_are_rows_of_the_table_at_once_and_each_version_stays_readable(
+    spark: SparkSession, lake: LakeLayout, folder: Path
+) -> None:
+    append_files(folder, [a_file(folder, range(3)), a_file(folder, range(3, 5))], None)
+    assert numbers(spark, lake) == [0, 1, 2, 3, 4]
+    first = current_version(spark, lake, lake.ops("things"))
+    spark.sql(f"INSERT INTO {lake.ops('things')} VALUES (5, 'by Spark', NULL)")
+    append_files(folder, [a_file(folder, range(6, 8))], None)
+    assert numbers(spark, lake) == list(range(8))
+    assert at_version(spark, lake.ops("things"), first).count() == 5
+    assert properties(folder)["delta.appendOnly"] == "true"
+
+
+def test_what_comes_again_under_a_name_and_a_number_or_a_smaller_one_is_not_added(
+    spark: SparkSession, lake: LakeLayout, folder: Path
+) -> None:
+    for number, once in enumerate([Once("a", 5), Once("a", 5), Once("a", 4), Once("b", 4), Once("a", 6)]):
+        append_files(folder, [a_file(folder, range(number, number + 1))], once)
+    assert numbers(spark, lake) == [0, 3, 4]
+
+
+def test_a_name_and_number_that_spark_has_written_under_is_known_and_the_other_way_round(
+    spark: SparkSession, lake: LakeLayout, folder: Path
+) -> None:
+    for number, writer in enumerate([Writer.SPARK, Writer.ARROW, Writer.SPARK]):
+        layout = type(lake)(**{name: getattr(lake, name) for name in lake.__slots__} | {"writer": writer})
+        row = (number, "n", None)
+        append_rows(spark, layout, lake.ops("things"), COLUMNS, [row], once=Once("same", 1 + number // 2))
+    assert numbers(spark, lake) == [0, 2]
+
+
+def test_commits_of_several_threads_all_arrive(spark: SparkSession, lake: LakeLayout, folder: Path) -> None:
+    def commits(writer: int) -> None:
+        for number in range(writer, 40, 4):  # each in its order, all at once
+            append_files(folder, [a_file(folder, range(number, number + 1))], Once(f"writer {writer}", number))
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(commits, range(4)))
+    assert numbers(spark, lake) == list(range(40))
+
+
+def test_a_checkpoint_that_delta_rs_makes_is_one_that_spark_reads_from(spark: SparkSession, lake: LakeLayout) -> None:
+    folder = new_table(spark, lake, {"delta.checkpointInterval": "3"})
+    for number in range(8):
+        append_files(folder, [a_file(folder, range(number, number + 1))], Once("c", number))
+    assert list((folder / "_delta_log").glob("*.checkpoint*.parquet"))
+    for old in sorted((folder / "_delta_log").glob("0*.json"))[:4]:
+        old.unlink()  # so that nothing but a checkpoint can tell of what they added
+    fresh = spark.newSession()
+    assert sorted(row["number"] for row in fresh.read.format("delta").load(str(folder)).collect()) == list(range(8))
+    append_files(folder, [a_file(folder, range(9, 10))], Once("c", 7))
+    assert numbers(spark, lake) == list(range(8)), "the checkpoint also has which numbers were seen"
+
+
+def test_rows_are_found_in_the_files_of_both_writers(spark: SparkSession, lake: LakeLayout, folder: Path) -> None:
+    append_files(folder, [a_file(folder, range(10)), a_file(folder, range(10, 20), seldom=7)], None)
+    spark.sql(f"INSERT INTO {lake.ops('things')} VALUES (12, 'by Spark', 8), (13, 'by Spark', NULL)")
+    found = find_rows(folder, ["number", "seldom"], {"number": (5, 13)}, present="seldom")
+    assert found is not None
+    assert sorted((row["number"], row["seldom"]) for row in found) == [(10, 7), (11, 7), (12, 7), (12, 8), (13, 7)]
+    named = find_rows(folder, ["number"], {"number": (0, 99), "name": ("n0009", "n0010")}, present="number")
+    assert named is not None
+    assert sorted(row["number"] for row in named) == [9, 10]
+    assert find_rows(folder, ["number"], {"number": (50, 60)}, present="number") == []
+
+
+def test_where_many_files_are_in_question_nothing_is_read(spark: SparkSession, folder: Path) -> None:
+    append_files(folder, [a_file(folder, range(number, number + 1)) for number in range(40)], None)
+    assert find_rows(folder, ["number"], {"number": (0, 39)}, present="number") is None
+    assert find_rows(folder, ["number"], {"number": (3, 3)}, present="number") == [{"number": 3}]
+
+
+def test_the_greatest_values_are_the_logs_and_not_told_where_a_file_has_no_statistics(
+    spark: SparkSession, lake: LakeLayout, folder: Path
+) -> None:
+    assert greatest(folder, ("number", "seldom")) == (None, None)
+    append_files(folder, [a_file(folder, range(10)), a_file(folder, range(3))], None)
+    assert greatest(folder, ("number", "seldom")) == (9, None)
+    append_files(folder, [a_file(folder, range(2), seldom=70)], None)
+    assert greatest(folder, ("number", "seldom")) == (9, 70)
+    without = a_file(folder, range(100, 101))
+    untold = NewFile(without.path, without.size, without.rows, json.dumps({"numRecords": 1}))
+    append_files(folder, [untold], None)
+    assert greatest(folder, ("number", "seldom")) is None
+
+
+@pytest.mark.parametrize(
+    "feature",
+    ["'delta.columnMapping.mode' = 'name'", "'delta.enableDeletionVectors' = 'true'"],
+    ids=["column mapping", "deletion vectors"],
+)
+def test_a_table_whose_files_mean_more_than_their_rows_is_refused(
+    spark: SparkSession, lake: LakeLayout, folder: Path, feature: str
+) -> None:
+    """A column that is mapped has another name in files: what is written under its own would be NULL."""
+    spark.sql(f"ALTER TABLE {lake.ops('things')} SET TBLPROPERTIES ({feature})")
+    for attempt in (
+        lambda: append_files(folder, [a_file(folder, range(1))], None),
+        lambda: greatest(folder, ("number",)),
+        lambda: find_rows(folder, ["number"], {"number": (0, 1)}, present="number"),
+    ):
+        with pytest.raises(ForeignCommitError, match=r"lake\.writer"):
+            attempt()
+    assert numbers(spark, lake) == []
