@@ -306,7 +306,10 @@ class ForeignCommitError(LakeError):
     """A table of the lake does not take a commit of files, or cannot be read without Spark. Fields: path."""
 
     safe = "Nothing was committed and the slot was not moved."
-    todo = "If somebody gave the table features that delta-rs does not know, set lake.writer to spark."
+    todo = (
+        "If somebody gave the table features that delta-rs does not know, or the folder's file system has no hard links,"
+        " set lake.writer to spark."
+    )
 
 
 class NothingAppliedError(LakeError):

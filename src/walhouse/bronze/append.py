@@ -9,6 +9,7 @@ On a local lake the tasks write bronze's files themselves (``lake.writer: arrow`
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from walhouse.bronze.source import Plan
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.names import TableName
+
+_COMMITTING: Final = threading.Lock()
+"""Spark's local log store looks whether a commit is there, then puts its own in that place: delta-rs waits for it."""
 
 _COUNTED_TABLES: Final = 8
 """Spark counts so many tables apart while it writes: each is an expression more for every row."""
@@ -99,8 +103,10 @@ def _by_tasks(spark: SparkSession, layout: LakeLayout, plan: Plan, order: Order,
     folder = layout.folder(layout.bronze)
     written = write_files(spark, plan, folder, by_table=order.by_table, tasks=order.tasks)
     if written is None:
-        return _by_spark(spark, layout, plan, order, once)
-    append_files(folder, written.files, once)
+        with _COMMITTING:
+            return _by_spark(spark, layout, plan, order, once)
+    with _COMMITTING:
+        append_files(folder, written.files, once)
     return lambda: (written.read.total(), written.read)
 
 

@@ -45,7 +45,7 @@ def _understood(folder: Path) -> Iterator[DeltaTable]:
             needs = f"reader {protocol.min_reader_version}, writer {protocol.min_writer_version}, {sorted(features)}"
             raise ForeignCommitError(f"{folder.name} needs more of Delta's protocol: {needs}.", path=str(folder))
         yield table
-    except DeltaError as error:
+    except (DeltaError, OSError) as error:
         raise ForeignCommitError(f"{type(error).__name__}: {error}", path=str(folder)) from error
 
 
