@@ -7,6 +7,9 @@ READY := .venv/.ready
 PATHS := src tests fixtures demo benchmarks oracle
 # A command after this finds Debian's PostgreSQL 15 with PostGIS in WALHOUSE_TEST_DSN; in .walhouse/, removed afterwards.
 WITH_PG15 := $(BIN)/python -m fixtures.postgresql15
+# The whole suite runs in two processes, a file of tests at a time: one alone leaves a third of two cores idle.
+LANES ?= 2
+SIDE_BY_SIDE = $(if $(filter-out 1,$(LANES)),-n $(LANES) --dist loadfile --no-loadscope-reorder)
 # Where set-up found a Java runtime that is not the machine's default one.
 -include .venv/java.mk
 
@@ -27,8 +30,8 @@ demo-clean:  ## Stop the demo's server and remove everything the demo made
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m demo --clean; \
 	elif [ -e .walhouse/demo ]; then echo "Run 'make setup' first: it takes Python to stop the demo's server."; exit 1; fi
 
-test: $(READY)  ## Run the whole suite on a real PostgreSQL and real Spark; TESTS=... for a part of it
-	@$(BIN)/python -m pytest $(or $(TESTS),tests)
+test: $(READY)  ## Run the whole suite on a real PostgreSQL and real Spark; TESTS=... for a part of it, LANES=1 in one process
+	@$(BIN)/python -m pytest $(or $(TESTS),tests $(SIDE_BY_SIDE))
 
 test-pg15: $(READY)  ## Run the tests that need a server on Debian's PostgreSQL 15, not installed; TESTS=... for a part
 	@$(WITH_PG15) $(BIN)/python -m pytest -m server \

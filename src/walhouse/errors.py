@@ -307,7 +307,7 @@ class ForeignCommitError(LakeError):
 
     safe = "Nothing was committed and the slot was not moved."
     todo = (
-        "If somebody gave the table features that delta-rs does not know, or the folder's file system has no hard links,"
+        "If somebody gave the table features that delta-rs does not know, or the file system has no hard links,"
         " set lake.writer to spark."
     )
 
