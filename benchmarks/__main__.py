@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the initial snapshot, at least 20,000")
     parser.add_argument("--warm-up", type=int, default=300_000, help="rows and changes of a round that is not counted")
     parser.add_argument("--rounds", type=int, default=4, help="how many such rounds, at least 1")
+    parser.add_argument("--writer", choices=("arrow", "spark"), default="arrow", help="lake.writer of walhouse's lake")
     parser.add_argument("--out", type=Path, default=RESULT, help="where the figures go")
     parser.add_argument("--readme", action="store_true", help="only put the table of the last run into README.md")
     options = parser.parse_args()
@@ -35,7 +36,8 @@ def main() -> None:
         parser.error("changes and warm-up are multiples of 1,000; rows and warm-up are at least 20,000")
     if options.rounds < 1:
         parser.error("at least one round of warm-up")
-    result = report(_measure(Measurement(options.rows, options.changes, options.warm_up, options.rounds)))
+    sizes = (options.rows, options.changes, options.warm_up, options.rounds)
+    result = report(_measure(Measurement(*sizes, writer=options.writer)))
     write(result, options.out)
     print(f"\n{table(result)}\n\nFigures: {options.out}")
 

@@ -31,18 +31,19 @@ class LakeProcess:
 
     folder: Path
     process: subprocess.Popen[str]
+    writer: str
     passes: list[Moment] = field(default_factory=list)
     """All passes of bronze so far, each with the time at which it was durable."""
 
     @classmethod
-    def start(cls, folder: Path) -> Self:
-        """Start it. Spark starts with the first step."""
+    def start(cls, folder: Path, writer: str = "arrow") -> Self:
+        """Start it. Spark starts with the first step. ``writer``: ``lake.writer``."""
         log = (folder / "walhouse.log").open("w")
         process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.lake_process"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=_ROOT,
         )  # fmt: skip
-        return cls(folder, process)
+        return cls(folder, process, writer)
 
     def __enter__(self) -> Self:
         return self
@@ -85,7 +86,7 @@ class LakeProcess:
             "table.include.list": TABLE.replace(".", "\\."),
         }
         file = self.folder / f"{source.database}.yml"
-        lake = {"path": f"lake-{source.database}"}
+        lake = {"path": f"lake-{source.database}", "writer": self.writer}
         lake |= {layer: f"{layer}_{source.database}" for layer in ("bronze", "silver", "gold", "ops")}
         file.write_text(yaml.safe_dump({"connector": connector, "lake": lake}))
         return file

@@ -66,6 +66,8 @@ class Measurement:
     changes: int
     warm_up: int
     rounds: int
+    writer: str = "arrow"
+    """``lake.writer`` of walhouse's lake."""
     phases: dict[str, Phase] = field(default_factory=dict)
     first: dict[str, Phase] = field(default_factory=dict)
     small_pass: dict[str, float] = field(default_factory=dict)
@@ -86,7 +88,7 @@ class Bench:
         self._server = server
         self._say = say
         self._engine = DebeziumEngine.open(folder)
-        self._lake = LakeProcess.start(folder)
+        self._lake = LakeProcess.start(folder, measurement.writer)
         self._result = measurement
 
     def run(self) -> None:

@@ -62,6 +62,7 @@ def report(measurement: Measurement) -> Json:
         "changes": measurement.changes,
         "warm_up": measurement.warm_up,
         "rounds": measurement.rounds,
+        "writer": measurement.writer,
         "raw": measurement.raw(),
         "machine": _machine(),
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
