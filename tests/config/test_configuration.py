@@ -151,7 +151,7 @@ def test_an_include_and_an_exclude_list_contradict_each_other(kind: str, tmp_pat
     [
         ("path: x\n  catalog: main", "lake: give either path (a local folder) or catalog"),
         ("catalog: main\n  writer: arrow", "lake: writer arrow takes a local folder (path)"),
-        ("path: x\n  writer: parquet", "lake.writer (line 9): input should be 'arrow' or 'spark'"),
+        ("path: x\n  writer: parquet", "lake.writer (line 9): should be 'arrow' or 'spark'"),
         ("bronze: b", "lake: give either path (a local folder) or catalog"),
         ("path: x\n  bronz: b", "lake.bronz (line 9): unknown key; did you mean bronze?"),
         ("path: x\n  silver: gold", "lake: bronze, silver, gold and ops must be different schemas"),

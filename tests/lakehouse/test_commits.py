@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -20,7 +22,6 @@ from walhouse.lakehouse.tables import at_version, create_table, current_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -84,6 +85,22 @@ def test_a_name_and_number_that_spark_has_written_under_is_known_and_the_other_w
         row = (number, "n", None)
         append_rows(spark, layout, lake.ops("things"), COLUMNS, [row], once=Once("same", 1 + number // 2))
     assert numbers(spark, lake) == [0, 2]
+
+
+def test_files_are_on_the_disk_before_their_commit_is_and_that_before_anybody_is_told(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loss of power cannot be made here; that the disk is waited for, and in which order, can be seen."""
+    log, synced = folder / "_delta_log", list[tuple[int, int]]()
+
+    def fsync(descriptor: int) -> None:
+        synced.append((os.fstat(descriptor).st_ino, len(list(log.glob("0*.json")))))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    file = a_file(folder, range(3))
+    append_files(folder, [file], None)
+    expected = [(folder / file.path, 1), (log / f"{1:020}.json", 2), (log, 2), (folder, 2)]
+    assert synced == [(path.stat().st_ino, commits) for path, commits in expected]
 
 
 def test_commits_of_several_threads_all_arrive(spark: SparkSession, lake: LakeLayout, folder: Path) -> None:

@@ -1,7 +1,8 @@
 """Commits to a Delta table of a local lake, of files that are there already, and what a table's log says of them.
 
-Invariant: a commit's files become visible at once; one that comes again under a name and a number that the table has
-seen, or under a smaller number, changes nothing, as with Spark's writer. All of a table is read from its folder.
+Invariant: a commit's files become visible at once, and are on the disk before anybody is told; one that comes again
+under a name and a number that the table has seen, or under a smaller number, changes nothing, as with Spark's writer.
+All that is read of a table is read from its folder.
 Delta's protocol is delta-rs's part (the package ``deltalake``), which is there wherever a lake is local.
 """
 
@@ -21,6 +22,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from walhouse.errors import ForeignCommitError
+from walhouse.lakehouse.files import sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +65,19 @@ def append_files(folder: Path, files: Sequence[NewFile], once: Once | None) -> N
         now = int(time.time() * 1000)
         added: list[AddAction | RemoveAction] = [_added(each, now) for each in files if each.rows]
         named = CommitProperties(app_transactions=[Transaction(*once)] if once is not None else None)
+        before = table.version()
         table.create_write_transaction(added, "append", table.schema(), commit_properties=named)
+        _sync_log(folder, before)
+
+
+def _sync_log(folder: Path, after: int) -> None:
+    """Put the commits after a version on the disk, and the names of all that is new."""
+    log = folder / "_delta_log"
+    for commit in log.glob(f"{'[0-9]' * 20}.json"):
+        if int(commit.stem) > after:
+            sync(commit)
+    sync(log)
+    sync(folder)
 
 
 def _added(file: NewFile, now: int) -> AddAction:

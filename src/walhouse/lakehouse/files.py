@@ -1,12 +1,13 @@
 """Parquet files for a Delta table, written by whoever has the rows as Arrow, with the statistics that a commit tells.
 
-Invariant: a file is part of no table before a commit names it (``walhouse.lakehouse.commits``); one that is given up
-is removed, and one that a killed process leaves is what VACUUM removes.
+Invariant: a file is part of no table before a commit names it (``walhouse.lakehouse.commits``), and it is on the disk
+then; one that is given up is removed, and one that a killed process leaves is what VACUUM removes.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -41,6 +42,15 @@ class NewFile:
     """Delta's statistics, as JSON."""
 
 
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, would outlive a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class FileWriter:
     """Writes one file. ``skipping``: the columns, of integers or strings, that get statistics."""
 
@@ -69,8 +79,9 @@ class FileWriter:
             self._greatest[name] = max(self._greatest.get(name, ends["max"]), ends["max"])
 
     def close(self) -> NewFile:
-        """The file, complete."""
+        """The file, complete, and on the disk."""
         self._writer.close()
+        sync(self._file)
         stats = {
             "numRecords": self.rows,
             "minValues": self._least,
