@@ -38,8 +38,9 @@ def append_rows(
     if layout.writes_files:
         from walhouse.lakehouse.commits import append_files  # noqa: PLC0415  (there on local lakes only)
 
-        folder = layout.folder(table)
-        file = FileWriter(folder, values.schema, skipping=())
+        folder, types = layout.folder(table), pa.types
+        skipping = [each.name for each in values.schema if types.is_int64(each.type) or types.is_string(each.type)]
+        file = FileWriter(folder, values.schema, skipping)
         file.write(values)
         append_files(folder, [file.close()], once)
         return
