@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +24,7 @@ from walhouse.names import TableName
 from walhouse.pgoutput.row import ROW, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -36,9 +35,11 @@ if TYPE_CHECKING:
 ROWS_PER_FILE: Final = 200_000
 """A range is read from the slot by one task; in several files the layers after bronze can read it with many."""
 
-_GROUP_BYTES: Final = 16 * 2**20
-_SORTED_BYTES: Final = 64 * 2**20
-"""Rows of several tables are gathered up to this, or to a file's rows, and sorted."""
+_STREAMED: Final = (ROW_GROUP, 16 * 2**20)
+"""Rows and bytes that are gathered for one group of rows of a file."""
+
+_SORTED: Final = (ROWS_PER_FILE, 64 * 2**20)
+"""Rows and bytes that are gathered, sorted, and written as one file."""
 
 _ORDER: Final = [(name, "ascending") for name in ("schema_name", "table_name", "commit_lsn", "seq")]
 _LINES: Final = pa.schema([("line", pa.string())])
@@ -101,54 +102,56 @@ class _Writing(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Part)
-        lines: list[dict[str, Any] | None] = []
-        with in_task(), self._all_or_none(lines):
-            lines.extend(_written(self._plan.batches(partition.number), self))
-        yield pa.RecordBatch.from_pydict({"line": [json.dumps(line) for line in lines]}, schema=_LINES)
-
-    @contextmanager
-    def _all_or_none(self, lines: list[dict[str, Any] | None]) -> Iterator[None]:
-        """Remove the files again if a later one fails."""
-        try:
-            yield
-        except BaseException:
-            for line in lines:
-                if line is not None:
-                    (self._folder / line["file"]["path"]).unlink(missing_ok=True)
-            raise
-
-    def new_file(self) -> _File:
-        return _File(self._folder)
-
-    @property
-    def by_table(self) -> bool:
-        return self._by_table
+        with in_task(), _TaskFiles(self._folder, by_table=self._by_table) as files:
+            files.write(self._plan.batches(partition.number))
+        yield pa.RecordBatch.from_pydict({"line": [json.dumps(line) for line in files.lines]}, schema=_LINES)
 
 
-def _written(batches: Iterator[pa.RecordBatch], writing: _Writing) -> Iterator[dict[str, Any] | None]:
-    """A line for each file of a task; None, and no more, if a row is too long."""
-    file: _File | None = None
-    try:
-        for rows in _gathered(batches, writing):
+class _TaskFiles:
+    """The files of one task. If it fails none of them stays."""
+
+    def __init__(self, folder: Path, *, by_table: bool) -> None:
+        self._folder = folder
+        self._by_table = by_table
+        self._file: FileWriter | None = None
+        self._read: Counter[tuple[str, str]] = Counter()
+        self.lines: list[dict[str, Any] | None] = []
+        """What is told of each file; None, and no more, where a row is too long."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if self._file is not None:
+            self._file.discard()
+        for line in self.lines if kind is not None else ():
+            if line is not None:
+                (self._folder / line["file"]["path"]).unlink(missing_ok=True)
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """Write all rows, to their end or to one that is too long."""
+        for rows in _gathered(batches, *_SORTED if self._by_table else _STREAMED):
             if rows is None:
-                yield None
+                self.lines.append(None)
                 return
-            file = file or writing.new_file()
-            file.write(rows.sort_by(_ORDER) if writing.by_table else rows)
-            if file.is_full or writing.by_table:
-                line, file = file.close(), None
-                yield line
-        if file is not None:
-            line, file = file.close(), None
-            yield line
-    finally:
-        if file is not None:
-            file.discard()
+            self._file = self._file or FileWriter(self._folder, ROW, SKIPPING)
+            self._file.write(rows.sort_by(_ORDER) if self._by_table else rows)
+            self._read.update(_rows_of_snapshots(rows))
+            if self._by_table or self._file.rows >= ROWS_PER_FILE:
+                self._close()
+        self._close()
+
+    def _close(self) -> None:
+        if self._file is None:
+            return
+        read = [[*table, rows] for table, rows in self._read.items()]
+        self.lines.append({"file": asdict(self._file.close()), "read": read})
+        self._file = None
+        self._read.clear()
 
 
-def _gathered(batches: Iterator[pa.RecordBatch], writing: _Writing) -> Iterator[pa.Table | None]:
-    """Small batches together: each comes to a group of rows of its file, or to all of a file that is to be sorted."""
-    most_rows, most_bytes = (ROWS_PER_FILE, _SORTED_BYTES) if writing.by_table else (ROW_GROUP, _GROUP_BYTES)
+def _gathered(batches: Iterator[pa.RecordBatch], most_rows: int, most_bytes: int) -> Iterator[pa.Table | None]:
+    """Small batches together, up to so many rows and bytes; None, and no more, if one is too long."""
     gathered: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -164,31 +167,8 @@ def _gathered(batches: Iterator[pa.RecordBatch], writing: _Writing) -> Iterator[
         yield pa.Table.from_batches(gathered)
 
 
-class _File:
-    """A file of bronze while it is written."""
-
-    def __init__(self, folder: Path) -> None:
-        self._writer = FileWriter(folder, ROW, SKIPPING)
-        self._read: Counter[tuple[str, str]] = Counter()
-
-    @property
-    def is_full(self) -> bool:
-        return self._writer.rows >= ROWS_PER_FILE
-
-    def write(self, rows: pa.Table) -> None:
-        self._writer.write(rows)
-        self._read.update(dict(_rows_of_snapshots(rows)))
-
-    def close(self) -> dict[str, Any]:
-        file = asdict(self._writer.close())
-        return {"file": file, "read": [[*table, rows] for table, rows in self._read.items()]}
-
-    def discard(self) -> None:
-        self._writer.discard()
-
-
-def _rows_of_snapshots(rows: pa.Table) -> Iterable[tuple[tuple[str, str], int]]:
+def _rows_of_snapshots(rows: pa.Table) -> dict[tuple[str, str], int]:
     names = ["schema_name", "table_name"]
     read = rows.select(names).filter(pc.equal(rows["kind"], Kind.SNAPSHOT.value))
-    for each in read.group_by(names).aggregate([([], "count_all")]).to_pylist():
-        yield (each["schema_name"], each["table_name"]), each["count_all"]
+    counted = read.group_by(names).aggregate([([], "count_all")]).to_pylist()
+    return {(each["schema_name"], each["table_name"]): each["count_all"] for each in counted}
