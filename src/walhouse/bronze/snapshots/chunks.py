@@ -70,8 +70,12 @@ class KeyChunksPlan:
             for snapshot, blocks in read_chunk(connection, chunk, on_standby=self.on_standby):
                 last = max(last, snapshot.lsn)
                 gathered.add(chunk, snapshot, blocks)
-                if gathered.is_full:
+                if gathered.is_too_much:
                     yield self._batch(gathered, masks, chunk.table.relation)
+            if (
+                gathered.is_full
+            ):  # the chunk's transaction is over: what becomes of its rows is not the source's concern
+                yield self._batch(gathered, masks, chunk.table.relation)
         if gathered.blocks:
             yield self._batch(gathered, masks, chunks[-1].table.relation)
         # what the snapshots saw is safe only now; an error here, and none of it counts
@@ -114,6 +118,11 @@ class Gathered:
     def is_full(self) -> bool:
         """Whether it is a batch of the size that one large chunk has."""
         return self._size >= BYTES or len(self.blocks) >= BLOCKS
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether the rest of a chunk is too much for the same batch."""
+        return 2 * self._size >= 3 * BYTES or 2 * len(self.blocks) >= 3 * BLOCKS
 
     def take(self) -> tuple[list[bytes], list[ChunkRows]]:
         """All so far."""
