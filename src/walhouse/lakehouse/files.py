@@ -57,7 +57,14 @@ class FileWriter:
     def __init__(self, folder: Path, schema: pa.Schema, skipping: Sequence[str]) -> None:
         name = f"part-{uuid.uuid4()}.snappy.parquet"
         self._file = folder / name
-        self._writer = pq.ParquetWriter(self._file, schema, compression="snappy", store_schema=False)
+        # not of others: the least and the greatest of long texts would stand in the file's foot
+        self._writer = pq.ParquetWriter(
+            self._file,
+            schema,
+            compression="snappy",
+            store_schema=False,
+            write_statistics=list(skipping),
+        )
         self._skipping = skipping
         self._least: dict[str, Any] = {}
         self._greatest: dict[str, Any] = {}

@@ -72,9 +72,7 @@ class KeyChunksPlan:
                 gathered.add(chunk, snapshot, blocks)
                 if gathered.is_too_much:
                     yield self._batch(gathered, masks, chunk.table.relation)
-            if (
-                gathered.is_full
-            ):  # the chunk's transaction is over: what becomes of its rows is not the source's concern
+            if gathered.is_full:  # its transaction is over: what becomes of the rows is not the source's concern
                 yield self._batch(gathered, masks, chunk.table.relation)
         if gathered.blocks:
             yield self._batch(gathered, masks, chunks[-1].table.relation)
