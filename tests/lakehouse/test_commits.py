@@ -152,6 +152,11 @@ def test_the_greatest_values_are_the_logs_and_not_told_where_a_file_has_no_stati
     assert greatest(folder, ("number", "seldom")) == (9, None)
     append_files(folder, [a_file(folder, range(2), seldom=70)], None)
     assert greatest(folder, ("number", "seldom")) == (9, 70)
+    silent = a_file(folder, range(1), seldom=80)
+    stats = {"numRecords": 1, "minValues": {"number": 0}, "maxValues": {"number": 0}, "nullCount": {"number": 0}}
+    append_files(folder, [NewFile(silent.path, silent.size, silent.rows, json.dumps(stats))], None)
+    assert greatest(folder, ("number",)) == (9,)
+    assert greatest(folder, ("number", "seldom")) is None, "one file does not tell of its own"
     without = a_file(folder, range(100, 101))
     untold = NewFile(without.path, without.size, without.rows, json.dumps({"numRecords": 1}))
     append_files(folder, [untold], None)

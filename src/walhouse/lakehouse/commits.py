@@ -100,16 +100,24 @@ def properties(folder: Path) -> Mapping[str, str]:
 def greatest(folder: Path, columns: Sequence[str]) -> tuple[int | None, ...] | None:
     """The greatest value of each column of integers, by the log's statistics, None without any.
 
-    None in place of all of it if a file has no statistics of the first column, which must not be NULL anywhere.
-    Raises ForeignCommitError.
+    None in place of all of it if a file does not tell: neither its greatest value nor that all are NULL. Raises
+    ForeignCommitError.
     """
     facts = _files(folder)
-    if facts.num_rows == 0:
-        return (None,) * len(columns)
-    ends = [f"max.{name}" for name in columns]
-    if ends[0] not in facts.column_names or facts[ends[0]].null_count:
-        return None
-    return tuple(pc.max(facts[end]).as_py() if end in facts.column_names else None for end in ends)
+    found = []
+    for name in columns:
+        greatest_of_files = _column(facts, f"max.{name}")
+        are_null = pc.equal(_column(facts, f"null_count.{name}"), facts["num_records"])
+        tells = pc.or_(greatest_of_files.is_valid(), pc.fill_null(are_null, fill_value=False))
+        if not pc.all(tells, min_count=0).as_py():
+            return None
+        found.append(pc.max(greatest_of_files).as_py())
+    return tuple(found)
+
+
+def _column(facts: pa.Table, name: str) -> pa.ChunkedArray:
+    """A fact of all files; NULL where none of them tells it."""
+    return facts[name] if name in facts.column_names else pa.chunked_array([pa.nulls(facts.num_rows, pa.int64())])
 
 
 def find_rows(
