@@ -10,12 +10,13 @@ from pyspark.sql import functions as F
 from tests.bronze.test_capture import begun, ids, nothing, rows
 from tests.fixtures_house import logged_in_as
 from walhouse.bronze.source import load
+from walhouse.lakehouse.answers import few_rows
 from walhouse.pgoutput.image import unpack_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
@@ -89,24 +90,37 @@ def test_a_role_that_may_replicate_and_select_is_enough(
     assert ids(spark, lake) == ["2"]
 
 
+@pytest.mark.parametrize("writer", ["arrow", "spark"])
 def test_no_plan_shows_the_password_or_the_address(
-    table: Database, make_house: MakeHouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    table: Database,
+    make_house: MakeHouse,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    writer: str,
 ) -> None:
-    frames: list[Any] = []
+    frames: list[DataFrame] = []
 
-    def seen(*arguments: Any) -> Any:
+    def loaded(*arguments: Any) -> DataFrame:
         frames.append(load(*arguments))
         return frames[-1]
 
-    monkeypatch.setattr("walhouse.bronze.stream.load", seen)
-    house = make_house()
+    def answered(lines: DataFrame) -> list[dict[str, Any]]:
+        frames.append(lines)
+        return few_rows(lines)
+
+    monkeypatch.setattr("walhouse.bronze.append.load", loaded)
+    monkeypatch.setattr("walhouse.bronze.files.few_rows", answered)
+    house = make_house(lake_writer=writer)
     capture = begun(house)
     table.execute("INSERT INTO t VALUES (1, 'x')")
     capture.run(capture.target(), nothing)
-    frames[0].explain(extended=True)
+    for frame in frames:  # the snapshot's, then the stream's
+        frame.explain(extended=True)
     shown = capsys.readouterr().out
     password = table.settings.password
     assert password is not None
+    assert len(frames) == 2
+    assert shown.count("Parsed Logical Plan") == 2
     assert "walhouse" in shown
     assert password.reveal() not in shown
     assert str(table.settings.port) not in shown
