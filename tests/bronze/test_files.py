@@ -10,7 +10,7 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import functions as F
 
-from walhouse.bronze.files import ROWS_PER_FILE, write_files
+from walhouse.bronze.files import _SORTED, ROWS_PER_FILE, _gathered, write_files
 from walhouse.bronze.table import ensure_bronze
 from walhouse.errors import TableChangedError
 from walhouse.names import TableName
@@ -128,6 +128,25 @@ def test_a_pass_that_fails_leaves_nothing_in_bronze_and_no_file(
     with pytest.raises(TableChangedError, match="after two files: 3"):
         write_files(spark, plan, lake.folder(lake.bronze), by_table=False)
     assert files_of(lake) == []
+
+
+@pytest.mark.parametrize(
+    ("row_bytes", "of_a_batch", "gathered"),
+    [
+        (100, [1_000] * 450, [200_000, 200_000, 50_000]),
+        (1_000, [4_000] * 20, [32_000, 32_000, 16_000]),
+        (100_000, [100] * 4, [100, 100, 100, 100]),
+        (9_000_000, [1] * 5, [1, 1, 1, 1, 1]),
+        (31_000_000, [1] * 2, [1, 1]),
+    ],
+)
+def test_rows_are_gathered_by_number_and_bytes_and_of_long_ones_few(
+    row_bytes: int, of_a_batch: list[int], gathered: list[int]
+) -> None:
+    text = pa.array(["x" * row_bytes])
+    batches = (pa.record_batch([text.take(pa.array([0] * rows))], ["after"]) for rows in of_a_batch)
+    tables = [rows for rows in _gathered(batches, *_SORTED) if rows is not None]
+    assert [rows.num_rows for rows in tables] == gathered
 
 
 class FailsLate:

@@ -38,8 +38,11 @@ ROWS_PER_FILE: Final = 200_000
 _STREAMED: Final = (ROW_GROUP, 16 * 2**20)
 """Rows and bytes that are gathered for one group of rows of a file."""
 
-_SORTED: Final = (ROWS_PER_FILE, 64 * 2**20)
+_SORTED: Final = (ROWS_PER_FILE, 32 * 2**20)
 """Rows and bytes that are gathered, sorted, and written as one file."""
+
+_LONG_ROW: Final = 64 * 2**10
+"""Bytes. Of rows longer than this no more are gathered than for one group, however they are written."""
 
 _ORDER: Final = [(name, "ascending") for name in ("schema_name", "table_name", "commit_lsn", "seq")]
 _LINES: Final = pa.schema([("line", pa.string())])
@@ -158,11 +161,16 @@ def _gathered(batches: Iterator[pa.RecordBatch], most_rows: int, most_bytes: int
         if batch.nbytes >= LARGE:
             yield None
             return
-        if gathered and (rows + batch.num_rows > most_rows or size + batch.nbytes > most_bytes):
+        bound = most_bytes if batch.nbytes <= batch.num_rows * _LONG_ROW else min(most_bytes, _STREAMED[1])
+        if gathered and (rows + batch.num_rows > most_rows or size + batch.nbytes > bound):
             yield pa.Table.from_batches(gathered)
             gathered, rows, size = [], 0, 0
         gathered.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
+        if size >= bound:
+            yield pa.Table.from_batches(gathered)
+            gathered, rows, size = [], 0, 0
+        del batch
     if rows:
         yield pa.Table.from_batches(gathered)
 
