@@ -10,6 +10,7 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import functions as F
 
+from tests.e2e.witness import gold_rows, source_rows
 from walhouse.bronze.files import _SORTED, ROWS_PER_FILE, _gathered, write_files
 from walhouse.bronze.table import ensure_bronze
 from walhouse.errors import TableChangedError
@@ -84,6 +85,22 @@ def test_both_writers_make_the_same_bronze(
         assert_df_equality(ours, sparks)
     writers = spark.sql(f"DESCRIBE HISTORY {lake.bronze}").where("operation = 'WRITE'").select("engineInfo")
     assert all(row["engineInfo"].startswith("delta-rs") for row in writers.collect())
+
+
+def test_a_lake_that_one_writer_began_is_gone_on_with_by_the_other_and_back(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (0, 'read')")
+    for number, writer in enumerate(["spark", "arrow", "spark"], 1):
+        house = make_house(lake_writer=writer)
+        house.run()
+        database.execute(f"INSERT INTO t VALUES ({number}, '{writer}')", "UPDATE t SET v = v || '!' WHERE id = 0")
+        house.run()
+        house.close()
+    table = TableName("public", "t")
+    assert gold_rows(spark, lake, table) == source_rows(database, table)
+    events = spark.table(str(lake.silver(table))).groupBy("op").count().collect()
+    assert {row["op"]: row["count"] for row in events} == {"r": 1, "c": 3, "u": 3}
 
 
 def test_the_rows_of_a_file_are_sorted_by_table_where_there_are_several(
