@@ -305,7 +305,7 @@ class AppendSkippedError(LakeError):
 class ForeignCommitError(LakeError):
     """A table of the lake does not take a commit of files, or cannot be read without Spark. Fields: path."""
 
-    safe = "Nothing was committed and the slot was not moved."
+    safe = "The slot was not moved, so nothing is lost."
     todo = (
         "If somebody gave the table features that delta-rs does not know, or the file system has no hard links,"
         " set lake.writer to spark."

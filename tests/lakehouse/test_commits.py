@@ -14,7 +14,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from walhouse.errors import ForeignCommitError
 from walhouse.lakehouse.appends import append_rows
-from walhouse.lakehouse.commits import append_files, find_rows, greatest, properties
+from walhouse.lakehouse.commits import LocalTable
 from walhouse.lakehouse.files import FileWriter, NewFile, Once
 from walhouse.lakehouse.layout import Writer
 from walhouse.lakehouse.tables import at_version, create_table, current_version
@@ -59,21 +59,21 @@ def numbers(spark: SparkSession, lake: LakeLayout) -> list[int]:
 def test_files_of_a_commit_are_rows_of_the_table_at_once_and_each_version_stays_readable(
     spark: SparkSession, lake: LakeLayout, folder: Path
 ) -> None:
-    append_files(folder, [a_file(folder, range(3)), a_file(folder, range(3, 5))], None)
+    LocalTable(folder).append([a_file(folder, range(3)), a_file(folder, range(3, 5))], None)
     assert numbers(spark, lake) == [0, 1, 2, 3, 4]
     first = current_version(spark, lake, lake.ops("things"))
     spark.sql(f"INSERT INTO {lake.ops('things')} VALUES (5, 'by Spark', NULL)")
-    append_files(folder, [a_file(folder, range(6, 8))], None)
+    LocalTable(folder).append([a_file(folder, range(6, 8))], None)
     assert numbers(spark, lake) == list(range(8))
     assert at_version(spark, lake.ops("things"), first).count() == 5
-    assert properties(folder)["delta.appendOnly"] == "true"
+    assert LocalTable(folder).properties()["delta.appendOnly"] == "true"
 
 
 def test_what_comes_again_under_a_name_and_a_number_or_a_smaller_one_is_not_added(
     spark: SparkSession, lake: LakeLayout, folder: Path
 ) -> None:
     for number, once in enumerate([Once("a", 5), Once("a", 5), Once("a", 4), Once("b", 4), Once("a", 6)]):
-        append_files(folder, [a_file(folder, range(number, number + 1))], once)
+        LocalTable(folder).append([a_file(folder, range(number, number + 1))], once)
     assert numbers(spark, lake) == [0, 3, 4]
 
 
@@ -98,15 +98,25 @@ def test_files_are_on_the_disk_before_their_commit_is_and_that_before_anybody_is
 
     monkeypatch.setattr(os, "fsync", fsync)
     file = a_file(folder, range(3))
-    append_files(folder, [file], None)
+    LocalTable(folder).append([file], None)
     expected = [(folder / file.path, 1), (log / f"{1:020}.json", 2), (log, 2), (folder, 2)]
     assert synced == [(path.stat().st_ino, commits) for path, commits in expected]
+
+
+def test_what_a_killed_commit_leaves_is_passed_over(spark: SparkSession, lake: LakeLayout, folder: Path) -> None:
+    """Files that no commit names, and the commit itself under its name of before."""
+    a_file(folder, range(7, 9))
+    (folder / "_delta_log" / "_commit_b1c9.json.tmp").write_text('{"add": {"path"')
+    LocalTable(folder).append([a_file(folder, range(3))], Once("a", 1))
+    assert numbers(spark, lake) == [0, 1, 2]
+    assert current_version(spark, lake, lake.ops("things")) == 1
+    assert LocalTable(folder).greatest(("number",)) == (2,)
 
 
 def test_commits_of_several_threads_all_arrive(spark: SparkSession, lake: LakeLayout, folder: Path) -> None:
     def commits(writer: int) -> None:
         for number in range(writer, 40, 4):  # each in its order, all at once
-            append_files(folder, [a_file(folder, range(number, number + 1))], Once(f"writer {writer}", number))
+            LocalTable(folder).append([a_file(folder, range(number, number + 1))], Once(f"writer {writer}", number))
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(commits, range(4)))
@@ -116,51 +126,51 @@ def test_commits_of_several_threads_all_arrive(spark: SparkSession, lake: LakeLa
 def test_a_checkpoint_that_delta_rs_makes_is_one_that_spark_reads_from(spark: SparkSession, lake: LakeLayout) -> None:
     folder = new_table(spark, lake, {"delta.checkpointInterval": "3"})
     for number in range(8):
-        append_files(folder, [a_file(folder, range(number, number + 1))], Once("c", number))
+        LocalTable(folder).append([a_file(folder, range(number, number + 1))], Once("c", number))
     assert list((folder / "_delta_log").glob("*.checkpoint*.parquet"))
     for old in sorted((folder / "_delta_log").glob("0*.json"))[:4]:
         old.unlink()  # so that nothing but a checkpoint can tell of what they added
     fresh = spark.newSession()
     assert sorted(row["number"] for row in fresh.read.format("delta").load(str(folder)).collect()) == list(range(8))
-    append_files(folder, [a_file(folder, range(9, 10))], Once("c", 7))
+    LocalTable(folder).append([a_file(folder, range(9, 10))], Once("c", 7))
     assert numbers(spark, lake) == list(range(8)), "the checkpoint also has which numbers were seen"
 
 
 def test_rows_are_found_in_the_files_of_both_writers(spark: SparkSession, lake: LakeLayout, folder: Path) -> None:
-    append_files(folder, [a_file(folder, range(10)), a_file(folder, range(10, 20), seldom=7)], None)
+    LocalTable(folder).append([a_file(folder, range(10)), a_file(folder, range(10, 20), seldom=7)], None)
     spark.sql(f"INSERT INTO {lake.ops('things')} VALUES (12, 'by Spark', 8), (13, 'by Spark', NULL)")
-    found = find_rows(folder, ["number", "seldom"], {"number": (5, 13)}, present="seldom")
+    found = LocalTable(folder).find_rows(["number", "seldom"], {"number": (5, 13)}, present="seldom")
     assert found is not None
     assert sorted((row["number"], row["seldom"]) for row in found) == [(10, 7), (11, 7), (12, 7), (12, 8), (13, 7)]
-    named = find_rows(folder, ["number"], {"number": (0, 99), "name": ("n0009", "n0010")}, present="number")
+    named = LocalTable(folder).find_rows(["number"], {"number": (0, 99), "name": ("n0009", "n0010")}, present="number")
     assert named is not None
     assert sorted(row["number"] for row in named) == [9, 10]
-    assert find_rows(folder, ["number"], {"number": (50, 60)}, present="number") == []
+    assert LocalTable(folder).find_rows(["number"], {"number": (50, 60)}, present="number") == []
 
 
 def test_where_many_files_are_in_question_nothing_is_read(spark: SparkSession, folder: Path) -> None:
-    append_files(folder, [a_file(folder, range(number, number + 1)) for number in range(40)], None)
-    assert find_rows(folder, ["number"], {"number": (0, 39)}, present="number") is None
-    assert find_rows(folder, ["number"], {"number": (3, 3)}, present="number") == [{"number": 3}]
+    LocalTable(folder).append([a_file(folder, range(number, number + 1)) for number in range(40)], None)
+    assert LocalTable(folder).find_rows(["number"], {"number": (0, 39)}, present="number") is None
+    assert LocalTable(folder).find_rows(["number"], {"number": (3, 3)}, present="number") == [{"number": 3}]
 
 
 def test_the_greatest_values_are_the_logs_and_not_told_where_a_file_has_no_statistics(
     spark: SparkSession, lake: LakeLayout, folder: Path
 ) -> None:
-    assert greatest(folder, ("number", "seldom")) == (None, None)
-    append_files(folder, [a_file(folder, range(10)), a_file(folder, range(3))], None)
-    assert greatest(folder, ("number", "seldom")) == (9, None)
-    append_files(folder, [a_file(folder, range(2), seldom=70)], None)
-    assert greatest(folder, ("number", "seldom")) == (9, 70)
+    assert LocalTable(folder).greatest(("number", "seldom")) == (None, None)
+    LocalTable(folder).append([a_file(folder, range(10)), a_file(folder, range(3))], None)
+    assert LocalTable(folder).greatest(("number", "seldom")) == (9, None)
+    LocalTable(folder).append([a_file(folder, range(2), seldom=70)], None)
+    assert LocalTable(folder).greatest(("number", "seldom")) == (9, 70)
     silent = a_file(folder, range(1), seldom=80)
     stats = {"numRecords": 1, "minValues": {"number": 0}, "maxValues": {"number": 0}, "nullCount": {"number": 0}}
-    append_files(folder, [NewFile(silent.path, silent.size, silent.rows, json.dumps(stats))], None)
-    assert greatest(folder, ("number",)) == (9,)
-    assert greatest(folder, ("number", "seldom")) is None, "one file does not tell of its own"
+    LocalTable(folder).append([NewFile(silent.path, silent.size, silent.rows, json.dumps(stats))], None)
+    assert LocalTable(folder).greatest(("number",)) == (9,)
+    assert LocalTable(folder).greatest(("number", "seldom")) is None, "one file does not tell of its own"
     without = a_file(folder, range(100, 101))
     untold = NewFile(without.path, without.size, without.rows, json.dumps({"numRecords": 1}))
-    append_files(folder, [untold], None)
-    assert greatest(folder, ("number", "seldom")) is None
+    LocalTable(folder).append([untold], None)
+    assert LocalTable(folder).greatest(("number", "seldom")) is None
 
 
 @pytest.mark.parametrize(
@@ -174,9 +184,9 @@ def test_a_table_whose_files_mean_more_than_their_rows_is_refused(
     """A column that is mapped has another name in files: what is written under its own would be NULL."""
     spark.sql(f"ALTER TABLE {lake.ops('things')} SET TBLPROPERTIES ({feature})")
     for attempt in (
-        lambda: append_files(folder, [a_file(folder, range(1))], None),
-        lambda: greatest(folder, ("number",)),
-        lambda: find_rows(folder, ["number"], {"number": (0, 1)}, present="number"),
+        lambda: LocalTable(folder).append([a_file(folder, range(1))], None),
+        lambda: LocalTable(folder).greatest(("number",)),
+        lambda: LocalTable(folder).find_rows(["number"], {"number": (0, 1)}, present="number"),
     ):
         with pytest.raises(ForeignCommitError, match=r"lake\.writer"):
             attempt()

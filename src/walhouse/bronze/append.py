@@ -17,7 +17,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.bronze.failure import on_driver
-from walhouse.bronze.files import ROWS_PER_FILE, write_files
+from walhouse.bronze.files import BY_TABLE, ROWS_PER_FILE, write_files
 from walhouse.bronze.progress import read_pass
 from walhouse.bronze.source import load
 from walhouse.bronze.table import generation
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from walhouse.bronze.progress import Progress
     from walhouse.bronze.source import Plan
+    from walhouse.lakehouse.commits import LocalTable
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.names import TableName
 
@@ -81,8 +82,12 @@ def append(
     source = upcoming.source
     name = f"walhouse:{source.system_identifier}:{source.database}:{generation(spark, layout)}"
     name += ":chunks" if beside else ""
-    write = _by_tasks if layout.writes_files else _by_spark
-    counts = write(spark, layout, plan, order, Once(name, upcoming.pass_number))
+    once, local = Once(name, upcoming.pass_number), layout.local(layout.bronze)
+    counts = (
+        _by_spark(spark, layout, plan, order, once)
+        if local is None
+        else _by_tasks(spark, layout, local, plan, order, once=once)
+    )
     written = read_pass(spark, layout, upcoming.pass_number)
     if written is None or written.captured_to != upcoming.captured_to:
         raise AppendSkippedError(
@@ -97,27 +102,25 @@ _Counts = Callable[[], tuple[int, "Mapping[TableName, int]"]]
 """What was written of snapshots: asked for only where it is sure that something was."""
 
 
-def _by_tasks(spark: SparkSession, layout: LakeLayout, plan: Plan, order: Order, once: Once) -> _Counts:
-    from walhouse.lakehouse.commits import append_files  # noqa: PLC0415  (there on local lakes only)
-
-    folder = layout.folder(layout.bronze)
-    written = write_files(spark, plan, folder, by_table=order.by_table, tasks=order.tasks)
+def _by_tasks(
+    spark: SparkSession, layout: LakeLayout, bronze: LocalTable, plan: Plan, order: Order, *, once: Once
+) -> _Counts:
+    written = write_files(spark, plan, bronze.folder, by_table=order.by_table, tasks=order.tasks)
     if written is None:
         with _COMMITTING:
             return _by_spark(spark, layout, plan, order, once)
     with _COMMITTING:
-        append_files(folder, written.files, once)
+        bronze.append(written.files, once)
     return lambda: (written.read.total(), written.read)
 
 
 def _by_spark(spark: SparkSession, layout: LakeLayout, plan: Plan, order: Order, once: Once) -> _Counts:
     rows = load(spark, plan)
     if order.by_table:
-        rows = rows.sortWithinPartitions("schema_name", "table_name", "commit_lsn", "seq")
+        rows = rows.sortWithinPartitions(*BY_TABLE)
     if order.tasks:
         rows = rows.coalesce(order.tasks)
-    counted = dict(enumerate(order.counted or ()))
-    counted = {number: table for number, table in counted.items() if number < _COUNTED_TABLES}
+    counted = dict(enumerate((order.counted or ())[:_COUNTED_TABLES]))
     seen = Observation()
     if order.counted is not None:
         rows = rows.observe(seen, *_counts_of(counted))

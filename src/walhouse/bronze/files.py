@@ -44,7 +44,9 @@ _SORTED: Final = (ROWS_PER_FILE, 32 * 2**20)
 _LONG_ROW: Final = 64 * 2**10
 """Bytes. Of rows longer than this no more are gathered than for one group, however they are written."""
 
-_ORDER: Final = [(name, "ascending") for name in ("schema_name", "table_name", "commit_lsn", "seq")]
+BY_TABLE: Final = ("schema_name", "table_name", "commit_lsn", "seq")
+"""The order of rows of several tables."""
+
 _LINES: Final = pa.schema([("line", pa.string())])
 """One for each file, as JSON."""
 
@@ -138,7 +140,7 @@ class _TaskFiles:
                 self.lines.append(None)
                 return
             self._file = self._file or FileWriter(self._folder, ROW, SKIPPING)
-            self._file.write(rows.sort_by(_ORDER) if self._by_table else rows)
+            self._file.write(rows.sort_by([(name, "ascending") for name in BY_TABLE]) if self._by_table else rows)
             self._read.update(_rows_of_snapshots(rows))
             if self._by_table or self._file.rows >= ROWS_PER_FILE:
                 self._close()

@@ -183,13 +183,11 @@ class Position(NamedTuple):
 
 def read_position(spark: SparkSession, layout: LakeLayout) -> Position | None:
     """The highest pass and LSN. Unfiltered maxima of columns with statistics: answered from Delta's log."""
-    if layout.writes_files:
-        from walhouse.lakehouse.commits import greatest  # noqa: PLC0415  (there on local lakes only)
-
-        ends = greatest(layout.folder(layout.bronze), ("pass", "captured_to"))
-        if ends is not None:
-            number, captured_to = ends
-            return None if number is None else Position(number, Lsn(captured_to or 0))
+    local = layout.local(layout.bronze)
+    ends = None if local is None else local.greatest(("pass", "captured_to"))
+    if ends is not None:
+        number, captured_to = ends
+        return None if number is None else Position(number, Lsn(captured_to or 0))
     row = spark.table(str(layout.bronze)).select(F.max("pass"), F.max("captured_to")).first()
     if row is None or row[0] is None:
         return None
@@ -229,11 +227,10 @@ def read_progress(spark: SparkSession, layout: LakeLayout) -> Progress | None:
 
 def read_pass(spark: SparkSession, layout: LakeLayout, pass_number: int) -> Progress | None:
     """The progress row of one pass, or None if bronze does not have the pass."""
-    if layout.writes_files:
-        from walhouse.lakehouse.commits import find_rows  # noqa: PLC0415  (there on local lakes only)
-
+    local = layout.local(layout.bronze)
+    if local is not None:
         within = {"pass": (pass_number, pass_number), "kind": (Kind.PROGRESS.value, Kind.PROGRESS.value)}
-        found = find_rows(layout.folder(layout.bronze), ["progress"], within, present="captured_to")
+        found = local.find_rows(["progress"], within, present="captured_to")
         if found is not None:
             return Progress.from_json(found[0]["progress"]) if found else None
     of_pass = (F.col("pass") == pass_number) & (F.col("kind") == Kind.PROGRESS.value)

@@ -154,10 +154,9 @@ def require_form(spark: SparkSession, layout: LakeLayout) -> StructType:
 
 def generation(spark: SparkSession, layout: LakeLayout) -> str:
     """The table's generation, part of ``txnAppId``."""
-    if layout.writes_files:
-        from walhouse.lakehouse.commits import properties  # noqa: PLC0415  (there on local lakes only)
-
-        return properties(layout.folder(layout.bronze)).get(GENERATION, "")
+    local = layout.local(layout.bronze)
+    if local is not None:
+        return local.properties().get(GENERATION, "")
     row = spark.sql(f"SHOW TBLPROPERTIES {layout.bronze} ('{GENERATION}')").first()
     return str(row["value"]) if row is not None else ""
 

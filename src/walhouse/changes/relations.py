@@ -49,11 +49,10 @@ class RelationCatalog:
 
     def _rows(self, first_pass: int, last_pass: int) -> list[dict[str, Any]]:
         columns, bronze = ["pass", "relation_version", "relation"], self._layout.bronze
-        if self._layout.writes_files:
-            from walhouse.lakehouse.commits import find_rows  # noqa: PLC0415  (there on local lakes only)
-
+        local = self._layout.local(bronze)
+        if local is not None:
             within = {"pass": (first_pass, last_pass), "kind": (Kind.RELATION.value, Kind.RELATION.value)}
-            rows = find_rows(self._layout.folder(bronze), columns, within, present="kind")
+            rows = local.find_rows(columns, within, present="kind")
             if rows is not None:
                 return rows
         is_wanted = (F.col("kind") == Kind.RELATION.value) & F.col("pass").between(first_pass, last_pass)

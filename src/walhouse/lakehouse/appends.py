@@ -35,14 +35,13 @@ def append_rows(
     """Append rows, a value for each of ``columns``, in one commit. Maps are given as lists of pairs."""
     fields = zip(to_arrow_schema(columns, timezone="UTC"), zip(*rows, strict=True), strict=True)
     values = pa.table([pa.array(list(each), field.type) for field, each in fields], names=columns.names)
-    if layout.writes_files:
-        from walhouse.lakehouse.commits import append_files  # noqa: PLC0415  (there on local lakes only)
-
-        folder, types = layout.folder(table), pa.types
+    local = layout.local(table)
+    if local is not None:
+        types = pa.types
         skipping = [each.name for each in values.schema if types.is_int64(each.type) or types.is_string(each.type)]
-        file = FileWriter(folder, values.schema, skipping)
+        file = FileWriter(local.folder, values.schema, skipping)
         file.write(values)
-        append_files(folder, [file.close()], once)
+        local.append([file.close()], once)
         return
     # by way of Arrow, since plain rows would start a Python worker
     writer = spark.createDataFrame(values, columns).coalesce(1).write.format("delta").mode("append")

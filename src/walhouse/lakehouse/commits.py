@@ -2,7 +2,7 @@
 
 Invariant: a commit's files become visible at once, and are on the disk before anybody is told; one that comes again
 under a name and a number that the table has seen, or under a smaller number, changes nothing, as with Spark's writer.
-All that is read of a table is read from its folder.
+All that is read of a table is read from its folder. ``walhouse.lakehouse.layout.LakeLayout.local`` opens one.
 Delta's protocol is delta-rs's part (the package ``deltalake``), which is there wherever a lake is local.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, Final
@@ -32,52 +33,106 @@ if TYPE_CHECKING:
 
 _FEW_FILES: Final = 32
 
-
 _FEATURES: Final = frozenset({"appendOnly", "invariants"})
 
 
-@contextmanager
-def _understood(folder: Path) -> Iterator[DeltaTable]:
-    """A table as it is now, in a form in which columns have their names in files, too, and no row is marked deleted."""
-    try:
-        table = DeltaTable(folder.as_uri())
-        protocol = table.protocol()
-        features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())} - _FEATURES
-        if protocol.min_reader_version > 1 or protocol.min_writer_version not in {1, 2, 7} or features:
-            needs = f"reader {protocol.min_reader_version}, writer {protocol.min_writer_version}, {sorted(features)}"
-            raise ForeignCommitError(f"{folder.name} needs more of Delta's protocol: {needs}.", path=str(folder))
-        yield table
-    except (DeltaError, OSError) as error:
-        raise ForeignCommitError(f"{type(error).__name__}: {error}", path=str(folder)) from error
+@dataclass(frozen=True, slots=True)
+class LocalTable:
+    """A Delta table in a folder. Each method looks at the log as it is then, and raises ForeignCommitError."""
 
+    folder: Path
 
-def _files(folder: Path) -> pa.Table:
-    """A line for each file: ``path``, ``num_records``, and statistics as ``min.x``, ``max.x``, ``null_count.x``."""
-    with _understood(folder) as table:
-        return pa.table(table.get_add_actions(flatten=True))
+    def append(self, files: Sequence[NewFile], once: Once | None) -> None:
+        """Make files part of the table, in one commit; if ``once`` is given and was seen, not."""
+        with self._understood() as table:
+            if once is not None and _has_seen(table, once):
+                return
+            now = int(time.time() * 1000)
+            added: list[AddAction | RemoveAction] = [_added(each, now) for each in files if each.rows]
+            named = CommitProperties(app_transactions=[Transaction(*once)] if once is not None else None)
+            before = table.version()
+            table.create_write_transaction(added, "append", table.schema(), commit_properties=named)
+            self._sync_log(before)
 
+    def properties(self) -> Mapping[str, str]:
+        """The table's properties."""
+        with self._understood() as table:
+            return table.metadata().configuration
 
-def append_files(folder: Path, files: Sequence[NewFile], once: Once | None) -> None:
-    """Make files part of a table, in one commit; if ``once`` is given and was seen, not. Raises ForeignCommitError."""
-    with _understood(folder) as table:
-        if once is not None and _has_seen(table, once):
-            return
-        now = int(time.time() * 1000)
-        added: list[AddAction | RemoveAction] = [_added(each, now) for each in files if each.rows]
-        named = CommitProperties(app_transactions=[Transaction(*once)] if once is not None else None)
-        before = table.version()
-        table.create_write_transaction(added, "append", table.schema(), commit_properties=named)
-        _sync_log(folder, before)
+    def greatest(self, columns: Sequence[str]) -> tuple[int | None, ...] | None:
+        """The greatest value of each column of integers, by the log's statistics, None without any.
 
+        None in place of all of it if a file does not tell: neither its greatest value nor that all are NULL.
+        """
+        facts = self._files()
+        found = []
+        for name in columns:
+            greatest_of_files = _column(facts, f"max.{name}")
+            are_null = pc.equal(_column(facts, f"null_count.{name}"), facts["num_records"])
+            tells = pc.or_(greatest_of_files.is_valid(), pc.fill_null(are_null, fill_value=False))
+            if not pc.all(tells, min_count=0).as_py():
+                return None
+            found.append(pc.max(greatest_of_files).as_py())
+        return tuple(found)
 
-def _sync_log(folder: Path, after: int) -> None:
-    """Put the commits after a version on the disk, and the names of all that is new."""
-    log = folder / "_delta_log"
-    for commit in log.glob(f"{'[0-9]' * 20}.json"):
-        if int(commit.stem) > after:
-            sync(commit)
-    sync(log)
-    sync(folder)
+    def find_rows(
+        self, columns: Sequence[str], within: Mapping[str, tuple[Any, Any]], present: str
+    ) -> list[dict[str, Any]] | None:
+        """Rows whose columns lie between two values, both included, and whose column ``present`` has any.
+
+        Of the files and row groups that their statistics do not exclude. None if these are more than a few files: a
+        query by Spark reads them side by side.
+        """
+        facts = self._files()
+        excluded = [pc.equal(facts["num_records"], 0)]
+        for name, (least, greatest) in within.items():
+            if f"min.{name}" in facts.column_names and f"max.{name}" in facts.column_names:
+                excluded += [pc.greater(facts[f"min.{name}"], greatest), pc.less(facts[f"max.{name}"], least)]
+        excluded.append(pc.equal(_column(facts, f"null_count.{present}"), facts["num_records"]))
+        left = pc.invert(reduce(pc.or_, (pc.fill_null(each, fill_value=False) for each in excluded)))
+        paths = facts["path"].filter(left).to_pylist()
+        if len(paths) > _FEW_FILES:
+            return None
+        ranges = [(pc.field(name) >= low) & (pc.field(name) <= high) for name, (low, high) in within.items()]
+        wanted = reduce(and_, ranges, pc.field(present).is_valid())
+        return [
+            row
+            for path in paths
+            for row in pq.read_table(
+                self.folder / path, columns=list(columns), filters=wanted, partitioning=None
+            ).to_pylist()
+        ]
+
+    @contextmanager
+    def _understood(self) -> Iterator[DeltaTable]:
+        """In a form in which columns have their names in files, too, and no row is marked deleted."""
+        try:
+            table = DeltaTable(self.folder.as_uri())
+            protocol = table.protocol()
+            reader, writer = protocol.min_reader_version, protocol.min_writer_version
+            features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())} - _FEATURES
+            if reader > 1 or writer not in {1, 2, 7} or features:
+                needs = f"reader {reader}, writer {writer}, {sorted(features)}"
+                raise ForeignCommitError(
+                    f"{self.folder.name} needs more of Delta's protocol: {needs}.", path=str(self.folder)
+                )
+            yield table
+        except (DeltaError, OSError) as error:
+            raise ForeignCommitError(f"{type(error).__name__}: {error}", path=str(self.folder)) from error
+
+    def _files(self) -> pa.Table:
+        """A line for each file: ``path``, ``num_records``, and statistics as ``min.x``, ``max.x``, ``null_count.x``."""
+        with self._understood() as table:
+            return pa.table(table.get_add_actions(flatten=True))
+
+    def _sync_log(self, after: int) -> None:
+        """Put the commits after a version on the disk, and the names of all that is new."""
+        log = self.folder / "_delta_log"
+        for commit in log.glob(f"{'[0-9]' * 20}.json"):
+            if int(commit.stem) > after:
+                sync(commit)
+        sync(log)
+        sync(self.folder)
 
 
 def _added(file: NewFile, now: int) -> AddAction:
@@ -91,55 +146,6 @@ def _has_seen(table: DeltaTable, once: Once) -> bool:
     return last is not None and last >= once.number
 
 
-def properties(folder: Path) -> Mapping[str, str]:
-    """A table's properties. Raises ForeignCommitError."""
-    with _understood(folder) as table:
-        return table.metadata().configuration
-
-
-def greatest(folder: Path, columns: Sequence[str]) -> tuple[int | None, ...] | None:
-    """The greatest value of each column of integers, by the log's statistics, None without any.
-
-    None in place of all of it if a file does not tell: neither its greatest value nor that all are NULL. Raises
-    ForeignCommitError.
-    """
-    facts = _files(folder)
-    found = []
-    for name in columns:
-        greatest_of_files = _column(facts, f"max.{name}")
-        are_null = pc.equal(_column(facts, f"null_count.{name}"), facts["num_records"])
-        tells = pc.or_(greatest_of_files.is_valid(), pc.fill_null(are_null, fill_value=False))
-        if not pc.all(tells, min_count=0).as_py():
-            return None
-        found.append(pc.max(greatest_of_files).as_py())
-    return tuple(found)
-
-
 def _column(facts: pa.Table, name: str) -> pa.ChunkedArray:
     """A fact of all files; NULL where none of them tells it."""
     return facts[name] if name in facts.column_names else pa.chunked_array([pa.nulls(facts.num_rows, pa.int64())])
-
-
-def find_rows(
-    folder: Path, columns: Sequence[str], within: Mapping[str, tuple[Any, Any]], present: str
-) -> list[dict[str, Any]] | None:
-    """Rows whose columns lie between two values, both included, and whose column ``present`` has any.
-
-    From log and files as they are now: of the files and row groups that their statistics do not exclude. None if these
-    are more than a few files: a query by Spark reads them side by side. Raises ForeignCommitError.
-    """
-    facts = _files(folder)
-    known, excluded = set(facts.column_names), [pc.equal(facts["num_records"], 0)]
-    for name, (least, greatest) in within.items():
-        if {f"min.{name}", f"max.{name}"} <= known:
-            excluded += [pc.greater(facts[f"min.{name}"], greatest), pc.less(facts[f"max.{name}"], least)]
-    if f"null_count.{present}" in known:
-        excluded.append(pc.equal(facts[f"null_count.{present}"], facts["num_records"]))
-    left = pc.invert(reduce(pc.or_, (pc.fill_null(each, fill_value=False) for each in excluded)))
-    paths = facts["path"].filter(left).to_pylist()
-    if len(paths) > _FEW_FILES:
-        return None
-    ranges = [(pc.field(name) >= least) & (pc.field(name) <= greatest) for name, (least, greatest) in within.items()]
-    wanted = reduce(and_, ranges, pc.field(present).is_valid())
-    found = (pq.read_table(folder / path, columns=list(columns), filters=wanted, partitioning=None) for path in paths)
-    return [row for rows in found for row in rows.to_pylist()]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from walhouse.lakehouse.commits import LocalTable
+
 LOCAL_CATALOG = "spark_catalog"
 
 
@@ -47,6 +49,14 @@ class LakeLayout:
     def writes_files(self) -> bool:
         """Whether tasks write bronze's files themselves. delta-rs takes a folder's %20 for a blank: not there."""
         return self.path is not None and self.writer is Writer.ARROW and unquote(str(self.path)) == str(self.path)
+
+    def local(self, table: LakeTable) -> LocalTable | None:
+        """The table as its folder has it, where tasks write files; None where all is Spark's."""
+        if not self.writes_files:
+            return None
+        from walhouse.lakehouse.commits import LocalTable  # noqa: PLC0415  (what it needs is there on local lakes only)
+
+        return LocalTable(self.folder(table))
 
     @property
     def schemas(self) -> tuple[str, ...]:

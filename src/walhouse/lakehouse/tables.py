@@ -143,9 +143,7 @@ def table_exists(spark: SparkSession, table: LakeTable) -> bool:
 def current_version(spark: SparkSession, layout: LakeLayout, table: LakeTable) -> int:
     """The Delta version that a read would see now."""
     location = layout.location(table)
-    if (
-        location is not None
-    ):  # its commits are files: to ask Spark takes a tenth of a second, and longer in a new process
+    if location is not None:  # commits are files, and Spark takes a tenth of a second to count them
         commits = (Path(location) / "_delta_log").glob(f"{'[0-9]' * 20}.json")
         if last := max((commit.name for commit in commits), default=None):
             return int(last.removesuffix(".json"))
