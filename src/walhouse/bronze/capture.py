@@ -30,7 +30,7 @@ from walhouse.postgres.publication import captured_tables, publishes_roots
 from walhouse.postgres.replica_identity import set_identities
 from walhouse.postgres.slot import advance, drop_slot
 from walhouse.postgres.standby import is_standby, require_unpromoted
-from walhouse.postgres.wal import insert_lsn, readable_lsn, wait_flushed
+from walhouse.postgres.wal import ask_to_flush, insert_lsn, readable_lsn, wait_flushed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,6 +123,7 @@ class Capture:
         if progress.is_open:
             self._durable.follow_to(insert_lsn(self._conn).page_aligned())
         if reads and self._streams:
+            ask_to_flush(self._conn)  # what the stream is read up to, after what is told now
             time.sleep(self._settings.snapshots.streaming_delay_seconds)
         self._settle(report)
         return self.progress

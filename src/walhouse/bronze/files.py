@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import DataSource, DataSourceReader
 
-from walhouse.bronze.failure import in_task, on_driver
-from walhouse.bronze.source import LARGE, REGISTERING, Part
+from walhouse.bronze.failure import on_driver
+from walhouse.bronze.source import LARGE, by_part
 from walhouse.bronze.table import SKIPPING
 from walhouse.lakehouse.answers import few_rows
 from walhouse.lakehouse.files import ROW_GROUP, FileWriter, NewFile
@@ -24,11 +23,10 @@ from walhouse.names import TableName
 from walhouse.pgoutput.row import ROW, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import InputPartition
 
     from walhouse.bronze.source import Plan
 
@@ -68,21 +66,12 @@ def write_files(
     Raises what reading the plan raises.
     """
 
-    class FilesSource(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return "walhouse_files"
+    def write(part: int) -> Iterator[pa.RecordBatch]:
+        with _TaskFiles(folder, by_table=by_table) as files:
+            files.write(plan.batches(part))
+        yield pa.RecordBatch.from_pydict({"line": [json.dumps(line) for line in files.lines]}, schema=_LINES)
 
-        def schema(self) -> str:
-            return "line string"
-
-        def reader(self, schema: Any) -> DataSourceReader:
-            del schema
-            return _Writing(plan, folder, by_table=by_table)
-
-    with REGISTERING:
-        spark.dataSource.register(FilesSource)
-        lines = spark.read.format(FilesSource.name()).load()
+    lines = by_part(spark, plan.parts, write, "line string")
     with on_driver():
         told = [json.loads(row["line"]) for row in few_rows(lines.coalesce(tasks) if tasks else lines)]
     files = tuple(NewFile(**each["file"]) for each in told if each is not None)
@@ -94,22 +83,6 @@ def write_files(
     for each in told:
         read.update({TableName(schema, table): rows for schema, table, rows in each["read"]})
     return WrittenFiles(files, read)
-
-
-class _Writing(DataSourceReader):
-    def __init__(self, plan: Plan, folder: Path, *, by_table: bool) -> None:
-        self._plan = plan
-        self._folder = folder
-        self._by_table = by_table
-
-    def partitions(self) -> Sequence[InputPartition]:
-        return [Part(number) for number in range(self._plan.parts)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Part)
-        with in_task(), _TaskFiles(self._folder, by_table=self._by_table) as files:
-            files.write(self._plan.batches(partition.number))
-        yield pa.RecordBatch.from_pydict({"line": [json.dumps(line) for line in files.lines]}, schema=_LINES)
 
 
 class _TaskFiles:
@@ -178,7 +151,13 @@ def _gathered(batches: Iterator[pa.RecordBatch], most_rows: int, most_bytes: int
 
 
 def _rows_of_snapshots(rows: pa.Table) -> dict[tuple[str, str], int]:
+    kinds = pc.unique(rows["kind"]).to_pylist()
+    if Kind.SNAPSHOT.value not in kinds:
+        return {}
     names = ["schema_name", "table_name"]
+    first = tuple(pc.unique(rows[name]).to_pylist() for name in names)
+    if len(kinds) == len(first[0]) == len(first[1]) == 1:  # as in most files: no need to look at each row
+        return {(first[0][0], first[1][0]): rows.num_rows}
     read = rows.select(names).filter(pc.equal(rows["kind"], Kind.SNAPSHOT.value))
     counted = read.group_by(names).aggregate([([], "count_all")]).to_pylist()
     return {(each["schema_name"], each["table_name"]): each["count_all"] for each in counted}

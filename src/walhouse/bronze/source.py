@@ -1,4 +1,4 @@
-"""Spark data sources over PostgreSQL: one bounded range of the WAL, and the chunks of a snapshot.
+"""PostgreSQL read by Spark tasks: one bounded range of the WAL, and the chunks of a snapshot.
 
 Invariant: what a task needs, the connection's secret among it, travels inside the pickled plan; never as an option,
 so that neither a query plan nor a log can show it.
@@ -6,13 +6,11 @@ so that neither a query plan nor a log can show it.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from walhouse.bronze.failure import in_task
 from walhouse.bronze.masking import MaskBook
@@ -26,7 +24,7 @@ from walhouse.postgres.pieces import pieces_blocks
 from walhouse.postgres.snapshot import Chunk, LockHolder, chunk_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -200,13 +198,6 @@ def without_unwanted_messages(rows: pa.RecordBatch, wanted: NameFilter) -> pa.Re
     return rows.filter(keep)
 
 
-@dataclass(frozen=True)
-class Part(InputPartition):
-    """One of a plan's parts."""
-
-    number: int
-
-
 class Plan(Protocol):
     """What is read: a number of parts, each by one task."""
 
@@ -218,19 +209,6 @@ class Plan(Protocol):
     def batches(self, part: int) -> Iterator[pa.RecordBatch]:
         """The rows of one part."""
         ...
-
-
-class _Reader(DataSourceReader):
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-
-    def partitions(self) -> Sequence[InputPartition]:
-        return [Part(number) for number in range(self.plan.parts)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Part)
-        with in_task():
-            yield from letting_go(self.plan.batches(partition.number))
 
 
 LARGE: Final = 32 * 1024 * 1024
@@ -254,25 +232,27 @@ def letting_go(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield nothing
 
 
-REGISTERING: Final = threading.Lock()
-"""A source has a name in the session: nobody else registers one before it is loaded."""
-
-
 def load(spark: SparkSession, plan: Plan) -> DataFrame:
     """The rows of a plan, as a DataFrame with bronze's columns. Nothing is read until an action runs."""
 
-    class PostgresSource(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return "walhouse"
+    def rows(part: int) -> Iterator[pa.RecordBatch]:
+        return letting_go(plan.batches(part))
 
-        def schema(self) -> StructType:
-            return COLUMNS
+    return by_part(spark, plan.parts, rows, COLUMNS)
 
-        def reader(self, schema: StructType) -> DataSourceReader:
-            del schema
-            return _Reader(plan)
 
-    with REGISTERING:
-        spark.dataSource.register(PostgresSource)
-        return spark.read.format(PostgresSource.name()).load()
+def by_part(
+    spark: SparkSession, parts: int, read: Callable[[int], Iterator[pa.RecordBatch]], columns: StructType | str
+) -> DataFrame:
+    """What ``read`` gives for each part, from 0 on, in a task for each; it is pickled with what it holds.
+
+    Errors of ours that it raises are carried to the driver (``on_driver``).
+    """
+
+    def read_postgresql(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with in_task():
+            for batch in numbers:
+                for part in batch["id"].to_pylist():
+                    yield from read(part)
+
+    return spark.range(0, parts, 1, parts).mapInArrow(read_postgresql, columns)

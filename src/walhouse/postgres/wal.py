@@ -42,13 +42,19 @@ def readable_lsn(connection: Connection) -> Lsn:
     asked = False
     while (flushed := flushed_lsn(connection)) % PAGE_SIZE == 0 and flushed < insert_lsn(connection).page_aligned():
         if not asked:
-            committed_xid(connection)  # its commit is what is wanted
+            ask_to_flush(connection)
             asked = True
         elif time.monotonic() - start > _NUDGE_SECONDS:
             return flushed
         else:
             time.sleep(_POLL_SECONDS)
     return flushed
+
+
+def ask_to_flush(connection: Connection) -> None:
+    """Have the WAL writer flush all that is written by now, within its pause: it does so for the commit of an empty
+    transaction, where writing is allowed. Asked before other work, it is done when the position is wanted."""
+    committed_xid(connection)
 
 
 def insert_lsn(connection: Connection) -> Lsn:
@@ -115,7 +121,7 @@ def wait_flushed(connection: Connection, lsn: Lsn, timeout_seconds: float = 10.0
                 seconds=timeout_seconds,
             )
         if waited > _NUDGE_SECONDS and not nudged:
-            committed_xid(connection)  # its commit is what is wanted
+            ask_to_flush(connection)
             nudged = True
         time.sleep(_POLL_SECONDS)
     return flushed
