@@ -48,7 +48,7 @@ from walhouse.postgres.slot import drop_slot, find_slot
 from walhouse.postgres.wal import flushed_lsn
 from walhouse.proof.verify import Proof, Verification
 from walhouse.rounds import Rounds, applied_report, capture_all, capture_report
-from walhouse.silver.records.events import events
+from walhouse.silver.records.events import EventLines, events
 from walhouse.silver.types.registry import silver_type
 from walhouse.wiring import capture_settings, events_settings, layers_of, layout_of, type_modes
 
@@ -316,7 +316,7 @@ class Walhouse:
         *,
         schemas: bool = False,
         keep_nulls: bool = False,
-    ) -> Iterator[str]:
+    ) -> EventLines:
         """Silver as Debezium would have sent it: JSON lines {"destination", "key", "value", "headers"}, in order.
 
         The range is over commit LSNs and half-open. ``schemas``: each key and value with its schema, as the JSON
@@ -326,7 +326,7 @@ class Walhouse:
         settings = events_settings(self.configuration.connector, schemas=schemas, keep_nulls=keep_nulls)
         position = self._position()
         if position is None:
-            return iter(())
+            return EventLines(iter(()))
         relations = RelationCatalog(self.spark, self.layout)
         relations.refresh(position[0])
         known = relations.by_table()

@@ -166,8 +166,9 @@ def events(
 ) -> None:
     """Print silver as Debezium would have sent it: JSON lines with destination, key, value and headers, in order."""
     with options.house(context, conf, log_format, lasting=True) as house:
-        for line in house.events(table or None, from_lsn, to_lsn, schemas=schemas, keep_nulls=keep_nulls):
-            sys.stdout.write(f"{line}\n")
+        lines = house.events(table or None, from_lsn, to_lsn, schemas=schemas, keep_nulls=keep_nulls)
+        sys.stdout.flush()
+        lines.write(sys.stdout.buffer)
 
 
 def sql(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -138,6 +139,13 @@ def test_events_cut_into_pieces_are_the_same(
     monkeypatch.setattr(pieces, "_PARTS", (1, 3))
     monkeypatch.setattr(pieces, "_PART_STEPS", 1)
     assert records(spark, told, settings) == whole
+
+
+def test_events_are_written_as_the_lines_that_they_are(spark: SparkSession, told: LakeLayout) -> None:
+    lines, written = list(events(spark, told, ALL, TABLES)), io.BytesIO()
+    events(spark, told, ALL, TABLES).write(written)
+    assert "ž" in lines[0]
+    assert written.getvalue().decode("utf-8") == "".join(f"{line}\n" for line in lines)
 
 
 def test_a_spark_before_4_1_prints_the_same(

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, Self, cast
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.lakehouse.tables import table_exists
@@ -27,7 +29,6 @@ from walhouse.silver.records.topics import require_distinct_topics
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from walhouse.lakehouse.layout import LakeLayout
@@ -46,24 +47,48 @@ def events(
     only: Collection[TableName] | None = None,
     from_lsn: Lsn | None = None,
     to_lsn: Lsn | None = None,
-) -> Iterator[str]:
+) -> EventLines:
     """The lines ``{"destination", "key", "value", "headers"}`` of commits that start in ``[from_lsn, to_lsn)``.
 
     ``tables``: all relation versions of each captured table, the current one last. A table that silver does not have
     yet has no events. ``only``: the events of these tables; None for those of all, logical messages, and transactions.
     The lines are made by Spark, a piece while the one before is printed.
     """
-    rows = _rows(spark, layout, settings, tables, only).between(from_lsn, to_lsn)
-    if rows.is_empty:
-        return
-    every, pieces = lines_of(rows, settings, tables, only=only), Pieces(cuts(rows.positions()))
 
-    # not toLocalIterator: Spark 4.2 keeps every row that it gave, until the session ends (DAGScheduler's
-    # activeQueryToJobs gets jobs of a query that has ended)
-    for piece, lines in _one_ahead(pieces, lambda piece: in_order(every, piece).toArrow()):
-        pieces.made(piece, lines.nbytes)
-        for batch in lines.to_batches():
-            yield from batch.column(0).to_pylist()
+    def batches() -> Iterator[pa.StringArray]:
+        rows = _rows(spark, layout, settings, tables, only).between(from_lsn, to_lsn)
+        if rows.is_empty:
+            return
+        every, pieces = lines_of(rows, settings, tables, only=only), Pieces(cuts(rows.positions()))
+
+        # not toLocalIterator: Spark 4.2 keeps every row that it gave, until the session ends (DAGScheduler's
+        # activeQueryToJobs gets jobs of a query that has ended)
+        for piece, lines in _one_ahead(pieces, lambda piece: in_order(every, piece).toArrow()):
+            pieces.made(piece, lines.nbytes)
+            yield from lines.column(0).chunks
+
+    return EventLines(batches())
+
+
+class EventLines:
+    """The lines of events, as they are made: one text after another, or, many times faster, written as they are."""
+
+    def __init__(self, batches: Iterator[pa.StringArray]) -> None:
+        self._batches = batches
+        self._lines = (line for batch in batches for line in batch.to_pylist())
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> str:
+        return cast("str", next(self._lines))
+
+    def write(self, stream: BinaryIO) -> None:
+        """Write all lines, in UTF-8, each with a newline."""
+        for batch in filter(len, self._batches):  # nothing joined would be an empty line
+            lines = pa.ListArray.from_arrays([0, len(batch)], batch)
+            stream.write(pc.binary_join(lines, "\n")[0].as_buffer())
+            stream.write(b"\n")
 
 
 def lines_of(

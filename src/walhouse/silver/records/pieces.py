@@ -121,8 +121,9 @@ def cuts(positions: Sequence[DataFrame]) -> list[Cut]:
     if not positions:
         return []
     every = reduce(lambda one, other: one.unionAll(other), positions)
-    sampled = every.sample(1 / _STEP, _SEED).distinct()
     streamed = F.col("read").isNull().alias("streamed")
-    ordered = F.array_sort(F.collect_list(F.struct("commit_lsn", streamed, "read", "seq"))).alias("cuts")
-    row = sampled.agg(ordered).first()
-    return [] if row is None else [Cut(cut["commit_lsn"], cut["read"], cut["seq"]) for cut in row["cuts"]]
+    # ordered here: a query that does it has two more stages, which is a second where nothing is warm
+    sampled = every.sample(1 / _STEP, _SEED).select("commit_lsn", streamed, "read", "seq").toArrow()
+    distinct = sampled.group_by(sampled.column_names).aggregate([])
+    ordered = distinct.sort_by([(name, "ascending") for name in distinct.column_names])
+    return [Cut(cut["commit_lsn"], cut["read"], cut["seq"]) for cut in ordered.to_pylist()]
