@@ -141,7 +141,16 @@ def test_events_cut_into_pieces_are_the_same(
     assert records(spark, told, settings) == whole
 
 
-def test_events_are_written_as_the_lines_that_they_are(spark: SparkSession, told: LakeLayout) -> None:
+@pytest.mark.parametrize("large", ["false", "true"])
+def test_events_are_written_as_the_lines_that_they_are(spark: SparkSession, told: LakeLayout, large: str) -> None:
+    spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", large)
+    try:
+        _written_as_lines(spark, told)
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
+
+
+def _written_as_lines(spark: SparkSession, told: LakeLayout) -> None:
     lines, written = list(events(spark, told, ALL, TABLES)), io.BytesIO()
     events(spark, told, ALL, TABLES).write(written)
     assert "ž" in lines[0]

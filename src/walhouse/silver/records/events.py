@@ -71,7 +71,7 @@ def events(
 
 
 class EventLines:
-    """The lines of events, as they are made: one text after another, or, many times faster, written as they are."""
+    """The lines of events, as they are made: one text after another, or, several times faster, written as they are."""
 
     def __init__(self, batches: Iterator[pa.StringArray]) -> None:
         self._batches = batches
@@ -84,9 +84,10 @@ class EventLines:
         return cast("str", next(self._lines))
 
     def write(self, stream: BinaryIO) -> None:
-        """Write all lines, in UTF-8, each with a newline."""
+        """Write all lines that are left, in UTF-8, each with a newline."""
         for batch in filter(len, self._batches):  # nothing joined would be an empty line
-            lines = pa.ListArray.from_arrays([0, len(batch)], batch)
+            # a session's setting may make them large strings, which Arrow cannot join
+            lines = pa.ListArray.from_arrays([0, len(batch)], batch.cast(pa.string()))
             stream.write(pc.binary_join(lines, "\n")[0].as_buffer())
             stream.write(b"\n")
 
