@@ -155,9 +155,9 @@ def _rows_of_snapshots(rows: pa.Table) -> dict[tuple[str, str], int]:
     if Kind.SNAPSHOT.value not in kinds:
         return {}
     names = ["schema_name", "table_name"]
-    first = tuple(pc.unique(rows[name]).to_pylist() for name in names)
-    if len(kinds) == len(first[0]) == len(first[1]) == 1:  # as in most files: no need to look at each row
-        return {(first[0][0], first[1][0]): rows.num_rows}
+    schemas, tables = (pc.unique(rows[name]).to_pylist() for name in names)
+    if len(kinds) == len(schemas) == len(tables) == 1:  # as in most files: no need to look at each row
+        return {(schemas[0], tables[0]): rows.num_rows}
     read = rows.select(names).filter(pc.equal(rows["kind"], Kind.SNAPSHOT.value))
     counted = read.group_by(names).aggregate([([], "count_all")]).to_pylist()
     return {(each["schema_name"], each["table_name"]): each["count_all"] for each in counted}
