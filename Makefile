@@ -34,13 +34,13 @@ test: $(READY)  ## Run the whole suite on a real PostgreSQL and real Spark; TEST
 	@$(BIN)/python -m pytest $(or $(TESTS),tests $(SIDE_BY_SIDE))
 
 test-pg15: $(READY)  ## Run the tests that need a server on Debian's PostgreSQL 15, not installed; TESTS=... for a part
-	@$(WITH_PG15) $(BIN)/python -m pytest -m server \
-		$(or $(TESTS),tests --ignore=tests/e2e/test_demo.py --ignore=tests/e2e/test_notebooks.py)
+	@$(WITH_PG15) --servers $(LANES) $(BIN)/python -m pytest -m server \
+		$(or $(TESTS),tests $(SIDE_BY_SIDE) --ignore=tests/e2e/test_demo.py --ignore=tests/e2e/test_notebooks.py)
 
 test-pg16: $(READY)  ## The same on the PostgreSQL 16 of the package pgserver, standbys and all
 	@$(BIN)/uv pip install --quiet --no-deps --target .walhouse/postgresql-16 pgserver==0.1.4
 	@WALHOUSE_POSTGRES_BINARIES=$(CURDIR)/.walhouse/postgresql-16/pgserver/pginstall/bin $(BIN)/python -m pytest \
-		-m "server and not contrib" $(or $(TESTS),tests --ignore=tests/e2e/test_demo.py --ignore=tests/e2e/test_notebooks.py)
+		-m "server and not contrib" $(or $(TESTS),tests $(SIDE_BY_SIDE) --ignore=tests/e2e/test_demo.py --ignore=tests/e2e/test_notebooks.py)
 
 lint: $(READY)  ## Check style, form and types
 	@$(BIN)/ruff check $(PATHS)

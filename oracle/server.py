@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from fixtures.postgresql15 import DSN
 from fixtures.server import EmbeddedServer
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @contextmanager
 def oracle_server(folder: Path) -> Iterator[str]:
     """The server's DSN, with a superuser. ``folder`` is the embedded one's; what is beside it has one run at a time."""
-    given = os.environ.get("WALHOUSE_TEST_DSN")
+    given = os.environ.get(DSN)
     with _alone(folder.parent):
         if given:
             yield given

@@ -1,6 +1,7 @@
 """The real PostgreSQL server of a test run, and a database of its own for each test.
 
-With WALHOUSE_TEST_DSN set, that server is used instead of the embedded one; its user must be a superuser.
+With WALHOUSE_TEST_DSN set, that server is used instead of the embedded one; its user must be a superuser. Tests that
+run side by side need a server for each process: the further ones are in WALHOUSE_TEST_DSN_1, WALHOUSE_TEST_DSN_2, ...
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from fixtures.postgresql15 import DSN
 from fixtures.server import EmbeddedServer
 from walhouse.config.connection import ConnectionSettings
 from walhouse.config.secrets import Secret
@@ -77,15 +79,22 @@ class Database:
 def server() -> Iterator[Server]:
     """One server for the whole run, in a folder of its own: as root it runs as another user, to whom pytest's own
     temporary folders are closed, again at the start of every other run."""
-    given = os.environ.get("WALHOUSE_TEST_DSN")
-    if given:
-        yield Server(given, None)
+    if DSN in os.environ:
+        yield Server(_given(), None)
         return
     with (
         tempfile.TemporaryDirectory(prefix="walhouse-server-") as folder,
         EmbeddedServer.start(Path(folder) / "server") as embedded,
     ):
         yield Server(embedded.dsn(), embedded)
+
+
+def _given() -> str:
+    lane = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    name = DSN if lane == "0" else f"{DSN}_{lane}"
+    if name not in os.environ:
+        raise RuntimeError(f"{name} is not set: tests side by side need a server each. Set it, or run with LANES=1.")
+    return os.environ[name]
 
 
 @pytest.fixture
