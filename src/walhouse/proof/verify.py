@@ -121,6 +121,7 @@ class Verification:
             (relation for relation in catalog.values() if tables is None or relation.name in tables),
             key=lambda relation: relation.name,
         )
+        self._catch_up(reporter)
         with (
             locked_tables(self._settings.connection, [relation.name for relation in relations]) as locks,
             exported_snapshot(self._settings.connection, not_before=self._capture.progress.captured_to) as snapshot,
@@ -137,6 +138,11 @@ class Verification:
                 proofs = list(pool.map(prove, relations))
         self._record(proofs)
         return proofs
+
+    def _catch_up(self, reporter: Reporter) -> None:
+        """Most of the way before any lock: whoever wants to TRUNCATE or ALTER waits for it, and all others for them."""
+        target = self._capture.target()
+        self._bring_to(self._capture.progress.captured_to if self._capture.is_idle(target) else target, reporter)
 
     def _bring_to(self, lsn: Lsn, reporter: Reporter) -> EpochRange:
         """Make ``lsn`` the end of a pass, and gold complete up to it."""
