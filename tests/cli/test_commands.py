@@ -101,6 +101,11 @@ def test_the_whole_path_by_commands(
     status = json.loads(walhouse("status", "--format", "json"))
     assert [table["table"] for table in status["tables"]] == ["public.orders"]
     assert "public.orders" in walhouse("status")
+    metrics = walhouse("status", "--format", "prometheus")
+    orders = f'walhouse_table_count{{count="silver_events",slot="{status["slot"]}",table="public.orders"}}'
+    (told,) = [line for line in metrics.splitlines() if line.startswith(orders)]
+    (counted,) = [table["counts"] for table in status["tables"] if table["table"] == "public.orders"]
+    assert float(told.split()[-1]) == counted["silver_events"] > 0
 
     rows = walhouse("sql", "--format", "json", f"SELECT id, note, amount FROM {lake.gold_schema}.public_orders")
     assert [json.loads(line) for line in rows.splitlines()] == [{"id": 1, "note": "changed", "amount": 1.5}]

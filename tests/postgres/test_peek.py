@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -159,6 +160,27 @@ def test_a_range_beyond_the_servers_temporary_space_says_so(
     )
     with pytest.raises(TemporarySpaceError, match="temp_file_limit"):
         list(peek_blocks(settings, slot, "p", _flushed(connection)))
+
+
+def test_a_transaction_that_the_server_spills_to_its_disk_comes_whole_when_it_commits_and_not_before(
+    database: Database, connection: Connection, slot: str, role: Callable[[str], ConnectionSettings]
+) -> None:
+    settings = role("REPLICATION")
+    database.execute(f"ALTER ROLE {settings.user} SET logical_decoding_work_mem = '64kB'")
+
+    def inserts() -> int:
+        rows = copy_rows(peek_blocks(settings, slot, "p", _flushed(connection)))
+        return sum(bytes(data or b"")[:1] == b"I" for _, _, data in rows)
+
+    with database.connect() as other, other.transaction():
+        other.execute("INSERT INTO t SELECT n, repeat('x', 100) FROM generate_series(1, 10000) n")
+        database.flush_wal()
+        assert inserts() == 0
+    assert inserts() == 10_000
+    deadline = time.monotonic() + 20
+    while database.execute(f"SELECT spill_txns FROM pg_stat_replication_slots WHERE slot_name = '{slot}'") == [(0,)]:
+        assert time.monotonic() < deadline, "the server kept it in memory: the test shows nothing"
+        time.sleep(0.1)
 
 
 def test_an_open_transaction_does_not_keep_others_from_being_read(

@@ -29,13 +29,17 @@ def status(
     *,
     conf: options.Conf = None,
     log_format: options.LogFormatOption = None,
-    form: options.AnswerFormatOption = options.AnswerFormat.TABLE,
+    form: options.StatusFormatOption = options.StatusFormat.TABLE,
 ) -> None:
     """How far each layer is, per table; the lag; the WAL that the slot keeps on the server."""
     with options.house(context, conf, log_format) as house:
         found = house.status()
-    if form is options.AnswerFormat.JSON:
+    if form is options.StatusFormat.JSON:
         typer.echo(found.to_json())
+    elif form is options.StatusFormat.PROMETHEUS:
+        from walhouse.ops.metrics import exposition  # noqa: PLC0415  (see the package)
+
+        typer.echo(exposition(found), nl=False)
     else:
         _print_status(found)
 

@@ -124,6 +124,14 @@ class AnswerFormat(StrEnum):
     JSON = "json"
 
 
+class StatusFormat(StrEnum):
+    """How the status is written to standard output."""
+
+    TABLE = "table"
+    JSON = "json"
+    PROMETHEUS = "prometheus"
+
+
 class RowsFormat(StrEnum):
     """How rows are written to standard output."""
 
@@ -154,6 +162,10 @@ LogFormatOption = Annotated[
     ),
 ]
 AnswerFormatOption = Annotated[AnswerFormat, typer.Option("--format", help="How the answer is written.")]
+StatusFormatOption = Annotated[
+    StatusFormat,
+    typer.Option("--format", help="How the answer is written; prometheus: as metrics, in its text format."),
+]
 Tables = Annotated[
     list[TableName] | None,
     typer.Option("--table", metavar="SCHEMA.TABLE", parser=parse_table, help="This table only; may be repeated."),
