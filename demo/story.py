@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from walhouse.ops.status import Status
     from walhouse.proof.verify import Proof
 
-_DURING_PROOF: Final = 200
+_DURING_PROOF: Final = 1_200
 """Transactions while the proof is made: it has to hold on a source that goes on writing."""
 _EVENTS: Final = 10
 """How much of a customer's history is shown."""

@@ -8,18 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from walhouse.names import TableName
 from walhouse.postgres.connection import connect
 from walhouse.proof.verify import Verification
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 
-def test_a_truncate_in_the_middle_of_the_proof_is_let_through_and_the_proof_made_again(
+def keeps_nothing(spark: SparkSession) -> bool:
+    """Whether Spark has no query's rows on its disks."""
+    return bool(spark._jsparkSession.sharedState().cacheManager().isEmpty())
+
+
+def test_a_truncate_while_the_source_is_read_is_let_through_and_the_proof_made_again(
     database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The TRUNCATE waits for the proof's lock, and every new reader waits for the TRUNCATE."""
@@ -29,7 +35,7 @@ def test_a_truncate_in_the_middle_of_the_proof_is_let_through_and_the_proof_made
     monkeypatch.setitem(defaults, "lock_timeout_seconds", 1.0)
     house = make_house()
     house.run()
-    prove = Verification._prove
+    read = Verification._read
     truncates: list[threading.Thread] = []
 
     def truncate_meanwhile(verification: Verification, *arguments: Any) -> Any:
@@ -38,31 +44,46 @@ def test_a_truncate_in_the_middle_of_the_proof_is_let_through_and_the_proof_made
             truncates[0].start()
             while not database.execute("SELECT 1 FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted"):
                 time.sleep(0.05)
-        return prove(verification, *arguments)
+        return read(verification, *arguments)
 
-    monkeypatch.setattr(Verification, "_prove", truncate_meanwhile)
+    monkeypatch.setattr(Verification, "_read", truncate_meanwhile)
     (proof,) = house.verify()
     truncates[0].join()
     assert proof.equal
     assert (proof.source_rows, proof.gold_rows) == (0, 0)
 
 
-def test_gold_is_brought_up_before_a_lock_is_taken_that_others_would_have_to_wait_for(
+def test_nobody_waits_for_the_proof_once_the_source_is_read(
     database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 100)")
     house = make_house()
     house.run()
     database.execute("INSERT INTO t SELECT generate_series(101, 300)")
-    gold = house.layout.gold(TableName("public", "t"))
     bring_to = Verification._bring_to
-    locked_with_gold_at: list[tuple[bool, int]] = []
 
-    def watched(verification: Verification, *arguments: Any) -> Any:
-        [(locked,)] = database.execute("SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 't'::regclass)")
-        locked_with_gold_at.append((locked, house.spark.table(str(gold)).count()))
+    def truncated_before(verification: Verification, *arguments: Any) -> Any:
+        database.execute("SET lock_timeout = '5s'; TRUNCATE t")
         return bring_to(verification, *arguments)
 
-    monkeypatch.setattr(Verification, "_bring_to", watched)
-    assert all(proof.equal for proof in house.verify())
-    assert locked_with_gold_at == [(False, 100), (True, 300)]
+    monkeypatch.setattr(Verification, "_bring_to", truncated_before)
+    (proof,) = house.verify()
+    assert proof.equal
+    assert (proof.source_rows, proof.gold_rows) == (300, 300)
+    assert keeps_nothing(house.spark)
+
+
+def test_rows_that_a_failed_proof_read_are_not_kept(
+    database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 100)")
+    house = make_house()
+    house.run()
+
+    def failing(*_: Any) -> Any:
+        raise ConnectionAbortedError
+
+    monkeypatch.setattr(Verification, "_bring_to", failing)
+    with pytest.raises(ConnectionAbortedError):
+        house.verify()
+    assert keeps_nothing(house.spark)

@@ -3,16 +3,21 @@
 Invariant: both sides are of one instant. The source is read in one exported snapshot, whose insert LSN H is made the
 end of an epoch; gold is read as that epoch left it. Commits before H that the snapshot does not see (a commit is in
 the WAL before it is visible) are found in bronze, and the keys that they touched are compared without them.
+
+The tables are locked while they are read, and no longer: whoever wants to TRUNCATE or ALTER one waits for that lock,
+and all others wait behind them. Spark keeps what was read on its disks, and gold is brought up afterwards.
 """
 
 from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
@@ -121,28 +126,23 @@ class Verification:
             (relation for relation in catalog.values() if tables is None or relation.name in tables),
             key=lambda relation: relation.name,
         )
-        self._catch_up(reporter)
-        with (
-            locked_tables(self._settings.connection, [relation.name for relation in relations]) as locks,
-            exported_snapshot(self._settings.connection, not_before=self._capture.progress.captured_to) as snapshot,
-        ):
+        with ExitStack() as kept, ThreadPoolExecutor(self._threads) as pool:
+            with (
+                locked_tables(self._settings.connection, [relation.name for relation in relations]) as locks,
+                exported_snapshot(self._settings.connection, not_before=self._capture.progress.captured_to) as snapshot,
+            ):
+                sources = list(pool.map(lambda relation: self._read(relation, snapshot, locks, kept), relations))
             epoch = self._bring_to(snapshot.insert_lsn.page_aligned(), reporter)
 
-            def prove(relation: RelationDescription) -> Proof:
-                proof = self._prove(relation, snapshot, locks, epoch, limit)
+            def prove(relation: RelationDescription, source: DataFrame) -> Proof:
+                proof = self._prove(relation, source, snapshot, epoch, limit)
                 rows, lsn = proof.source_rows, epoch.to_lsn
                 reporter.update("verify", rows=rows, detail=str(relation.name), lsn=lsn, target=lsn)
                 return proof
 
-            with ThreadPoolExecutor(self._threads) as pool:
-                proofs = list(pool.map(prove, relations))
+            proofs = list(pool.map(prove, relations, sources))
         self._record(proofs)
         return proofs
-
-    def _catch_up(self, reporter: Reporter) -> None:
-        """Most of the way before any lock: whoever wants to TRUNCATE or ALTER waits for it, and all others for them."""
-        target = self._capture.target()
-        self._bring_to(self._capture.progress.captured_to if self._capture.is_idle(target) else target, reporter)
 
     def _bring_to(self, lsn: Lsn, reporter: Reporter) -> EpochRange:
         """Make ``lsn`` the end of a pass, and gold complete up to it."""
@@ -164,9 +164,10 @@ class Verification:
         self._layers.run([Layer.GOLD], progress.pass_number, progress.captured_to, applied)
         return EpochRange(0, 0, progress.pass_number, progress.captured_to)
 
-    def _prove(
-        self, relation: RelationDescription, snapshot: OwnSnapshot, locks: LockHolder, epoch: EpochRange, limit: int
-    ) -> Proof:
+    def _read(
+        self, relation: RelationDescription, snapshot: OwnSnapshot, locks: LockHolder, kept: ExitStack
+    ) -> DataFrame:
+        """The source's rows, as ``compare`` takes them, read when this returns and kept until ``kept`` is left."""
         with connect(self._settings.connection) as planning:
             chunks = plan_chunks(
                 planning, relation, self._settings.snapshots.chunk_pages, publication=self._settings.publication
@@ -188,7 +189,15 @@ class Verification:
             expressions=tuple(source_expressions(relation)),
         )
         texts = (text_at(F.col("after"), place) for place in range(len(relation.columns)))
-        source = load(self._spark, plan).select(F.array(*texts).alias("values"))
+        source = load(self._spark, plan).select(F.array(*texts).alias("values")).persist(StorageLevel.DISK_ONLY)
+        kept.callback(source.unpersist)
+        with on_driver():
+            source.count()
+        return source
+
+    def _prove(
+        self, relation: RelationDescription, source: DataFrame, snapshot: OwnSnapshot, epoch: EpochRange, limit: int
+    ) -> Proof:
         with on_driver():
             comparison = compare(
                 source,
