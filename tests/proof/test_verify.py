@@ -38,13 +38,13 @@ def test_a_truncate_while_the_source_is_read_is_let_through_and_the_proof_made_a
     read = Verification._read
     truncates: list[threading.Thread] = []
 
-    def truncate_meanwhile(verification: Verification, *arguments: Any) -> Any:
+    def truncate_meanwhile(verification: Verification, *arguments: Any, **named: Any) -> Any:
         if not truncates:
             truncates.append(threading.Thread(target=database.execute, args=("TRUNCATE t",)))
             truncates[0].start()
             while not database.execute("SELECT 1 FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted"):
                 time.sleep(0.05)
-        return read(verification, *arguments)
+        return read(verification, *arguments, **named)
 
     monkeypatch.setattr(Verification, "_read", truncate_meanwhile)
     (proof,) = house.verify()

@@ -17,7 +17,9 @@ class Reporter(Protocol):
     def update(
         self, stage: str, *, rows: int = 0, lsn: Lsn | None = None, target: Lsn | None = None, detail: str = ""
     ) -> None:
-        """``stage`` is capture, silver, gold or verify; ``lsn`` how far it is; ``detail`` a table's name."""
+        """``stage`` is snapshot, capture, silver, gold, read (what is to be compared) or verify; ``lsn`` how far it is;
+        ``detail`` a table's name.
+        """
 
 
 class Silent:

@@ -131,7 +131,11 @@ class Verification:
                 locked_tables(self._settings.connection, [relation.name for relation in relations]) as locks,
                 exported_snapshot(self._settings.connection, not_before=self._capture.progress.captured_to) as snapshot,
             ):
-                sources = list(pool.map(lambda relation: self._read(relation, snapshot, locks, kept), relations))
+
+                def read(relation: RelationDescription) -> DataFrame:
+                    return self._read(relation, snapshot, locks, kept=kept, reporter=reporter)
+
+                sources = list(pool.map(read, relations))
             epoch = self._bring_to(snapshot.insert_lsn.page_aligned(), reporter)
 
             def prove(relation: RelationDescription, source: DataFrame) -> Proof:
@@ -165,7 +169,13 @@ class Verification:
         return EpochRange(0, 0, progress.pass_number, progress.captured_to)
 
     def _read(
-        self, relation: RelationDescription, snapshot: OwnSnapshot, locks: LockHolder, kept: ExitStack
+        self,
+        relation: RelationDescription,
+        snapshot: OwnSnapshot,
+        locks: LockHolder,
+        *,
+        kept: ExitStack,
+        reporter: Reporter,
     ) -> DataFrame:
         """The source's rows, as ``compare`` takes them, read when this returns and kept until ``kept`` is left."""
         with connect(self._settings.connection) as planning:
@@ -192,7 +202,7 @@ class Verification:
         source = load(self._spark, plan).select(F.array(*texts).alias("values")).persist(StorageLevel.DISK_ONLY)
         kept.callback(source.unpersist)
         with on_driver():
-            source.count()
+            reporter.update("read", rows=source.count(), detail=str(relation.name), lsn=snapshot.insert_lsn)
         return source
 
     def _prove(
