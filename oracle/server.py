@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from fixtures.postgresql15 import DSN
-from fixtures.server import EmbeddedServer
+from fixtures.server import DSN, EmbeddedServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

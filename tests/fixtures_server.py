@@ -20,8 +20,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from fixtures.postgresql15 import DSN
-from fixtures.server import EmbeddedServer
+from fixtures.server import DSN, EmbeddedServer
 from walhouse.config.connection import ConnectionSettings
 from walhouse.config.secrets import Secret
 
@@ -79,7 +78,7 @@ class Database:
 def server() -> Iterator[Server]:
     """One server for the whole run, in a folder of its own: as root it runs as another user, to whom pytest's own
     temporary folders are closed, again at the start of every other run."""
-    if DSN in os.environ:
+    if os.environ.get(DSN):
         yield Server(_given(), None)
         return
     with (
@@ -92,7 +91,7 @@ def server() -> Iterator[Server]:
 def _given() -> str:
     lane = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
     name = DSN if lane == "0" else f"{DSN}_{lane}"
-    if name not in os.environ:
+    if not os.environ.get(name):
         raise RuntimeError(f"{name} is not set: tests side by side need a server each. Set it, or run with LANES=1.")
     return os.environ[name]
 
