@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
+    from walhouse.api import Walhouse
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -23,6 +24,14 @@ pytestmark = [pytest.mark.server, pytest.mark.spark]
 def keeps_nothing(spark: SparkSession) -> bool:
     """Whether Spark has no query's rows on its disks."""
     return bool(spark._jsparkSession.sharedState().cacheManager().isEmpty())
+
+
+def house_with_rows(database: Database, make_house: MakeHouse) -> Walhouse:
+    """A house that has the hundred rows of the table ``t``."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t SELECT generate_series(1, 100)")
+    house = make_house()
+    house.run()
+    return house
 
 
 def test_a_truncate_while_the_source_is_read_is_let_through_and_the_proof_made_again(
@@ -53,20 +62,22 @@ def test_a_truncate_while_the_source_is_read_is_let_through_and_the_proof_made_a
     assert (proof.source_rows, proof.gold_rows) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ["TRUNCATE t", "ALTER TABLE t ADD COLUMN more int DEFAULT 5", "ALTER TABLE t DROP COLUMN v", "DROP TABLE t"],
+)
 def test_nobody_waits_for_the_proof_once_the_source_is_read(
-    database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
+    statement: str, database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 100)")
-    house = make_house()
-    house.run()
+    house = house_with_rows(database, make_house)
     database.execute("INSERT INTO t SELECT generate_series(101, 300)")
     bring_to = Verification._bring_to
 
-    def truncated_before(verification: Verification, *arguments: Any) -> Any:
-        database.execute("SET lock_timeout = '5s'; TRUNCATE t")
+    def changed_before(verification: Verification, *arguments: Any) -> Any:
+        database.execute(f"SET lock_timeout = '5s'; {statement}")
         return bring_to(verification, *arguments)
 
-    monkeypatch.setattr(Verification, "_bring_to", truncated_before)
+    monkeypatch.setattr(Verification, "_bring_to", changed_before)
     (proof,) = house.verify()
     assert proof.equal
     assert (proof.source_rows, proof.gold_rows) == (300, 300)
@@ -76,9 +87,7 @@ def test_nobody_waits_for_the_proof_once_the_source_is_read(
 def test_rows_that_a_failed_proof_read_are_not_kept(
     database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 100)")
-    house = make_house()
-    house.run()
+    house = house_with_rows(database, make_house)
 
     def failing(*_: Any) -> Any:
         raise ConnectionAbortedError
