@@ -20,6 +20,7 @@ from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan, TableSelection
 from walhouse.pgoutput.frames import frames_from_copy
 from walhouse.pgoutput.row import MESSAGE_SEQ
+from walhouse.postgres.connection import LOCK_TIMEOUT_SECONDS
 from walhouse.postgres.pieces import pieces_blocks
 from walhouse.postgres.snapshot import Chunk, LockHolder, chunk_blocks
 
@@ -107,6 +108,8 @@ class SnapshotPlan:
     """A transaction of the snapshot's time, for ``source.txId``; not the reader's own, which stays open."""
     lock_holder: LockHolder | None = None
     """Who keeps the tables from being rewritten until they are read."""
+    lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS
+    """How long a task waits for a table's lock."""
     bases: tuple[tuple[TableName, int], ...] = ()
     """Tables whose reading begins, each with a number of a chunk of its own."""
     announced: tuple[RelationDescription, ...] = ()
@@ -151,6 +154,7 @@ class SnapshotPlan:
             chunk,
             expressions=self.expressions,
             lock_holder=self.lock_holder,
+            lock_timeout_seconds=self.lock_timeout_seconds,
         ):
             part = ChunkRows(chunk.number, self.visibility, self.at, rows, len(blocks))
             rows += part.rows

@@ -111,12 +111,14 @@ def locked_tables(
 
 
 @contextmanager
-def imported_snapshot(settings: ConnectionSettings, snapshot_name: str) -> Iterator[Connection]:
+def imported_snapshot(
+    settings: ConnectionSettings, snapshot_name: str, *, lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS
+) -> Iterator[Connection]:
     """A connection in a read-only transaction that sees exactly what the exported snapshot does.
 
     Raises SnapshotLostError if the session that exported it has ended.
     """
-    with closing(connect(settings)) as connection:
+    with closing(connect(settings, lock_timeout_seconds=lock_timeout_seconds)) as connection:
         try:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot_name)))
@@ -229,6 +231,7 @@ def chunk_blocks(
     *,
     expressions: Sequence[str] | None = None,
     lock_holder: LockHolder | None = None,
+    lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
 ) -> Iterator[list[bytes]]:
     """The blocks of a COPY in text format of the chunk's rows, one a row: the kept columns, by position.
 
@@ -238,7 +241,7 @@ def chunk_blocks(
     """
     statement = _copy(relation, chunk, expressions)
     with (
-        imported_snapshot(settings, snapshot_name) as connection,
+        imported_snapshot(settings, snapshot_name, lock_timeout_seconds=lock_timeout_seconds) as connection,
         _waiting_for(connection, settings, chunk.table),
     ):
         yield from copied_blocks(connection, statement)

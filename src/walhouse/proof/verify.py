@@ -57,6 +57,11 @@ if TYPE_CHECKING:
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.connection import Connection
 
+WAIT_BEHIND_OWN_LOCK: Final = 1.0
+"""Seconds that a reader waits for a table. The proof's own lock is on it: whoever is before the reader wants the table
+for himself alone and waits for that lock, so that only the proof's letting go can help, and all others wait meanwhile.
+"""
+
 PROOFS: Final = StructType(
     [
         StructField("schema_name", StringType(), metadata={"comment": "Source table"}),
@@ -178,14 +183,22 @@ class Verification:
         reporter: Reporter,
     ) -> DataFrame:
         """The source's rows, as ``compare`` takes them, read when this returns and kept until ``kept`` is left."""
-        with connect(self._settings.connection) as planning:
-            chunks = plan_chunks(
-                planning, relation, self._settings.snapshots.chunk_pages, publication=self._settings.publication
-            )
-        plan = SnapshotPlan(
+        plan = self._plan(relation, snapshot, locks)
+        texts = (text_at(F.col("after"), place) for place in range(len(relation.columns)))
+        source = load(self._spark, plan).select(F.array(*texts).alias("values")).persist(StorageLevel.DISK_ONLY)
+        kept.callback(source.unpersist)
+        with on_driver():
+            reporter.update("read", rows=source.count(), detail=str(relation.name), lsn=snapshot.insert_lsn)
+        return source
+
+    def _plan(self, relation: RelationDescription, snapshot: OwnSnapshot, locks: LockHolder) -> SnapshotPlan:
+        pages = self._settings.snapshots.chunk_pages
+        with connect(self._settings.connection, lock_timeout_seconds=WAIT_BEHIND_OWN_LOCK) as planning:
+            chunks = plan_chunks(planning, relation, pages, publication=self._settings.publication)
+        return SnapshotPlan(
             settings=self._settings.connection,
             exported=snapshot.name,
-            groups=tasks(chunks, self._settings.snapshots.chunk_pages),
+            groups=tasks(chunks, pages),
             relations=(relation,),
             snapshot_id="proof",
             visibility=str(snapshot.visibility),
@@ -194,16 +207,11 @@ class Verification:
             captured_at=time.time_ns() // 1000,
             progress=None,
             lock_holder=locks,
+            lock_timeout_seconds=WAIT_BEHIND_OWN_LOCK,
             masks=self._settings.masks,  # the source as it may be seen: gold has nothing else
             for_events=False,
             expressions=tuple(source_expressions(relation)),
         )
-        texts = (text_at(F.col("after"), place) for place in range(len(relation.columns)))
-        source = load(self._spark, plan).select(F.array(*texts).alias("values")).persist(StorageLevel.DISK_ONLY)
-        kept.callback(source.unpersist)
-        with on_driver():
-            reporter.update("read", rows=source.count(), detail=str(relation.name), lsn=snapshot.insert_lsn)
-        return source
 
     def _prove(
         self, relation: RelationDescription, source: DataFrame, snapshot: OwnSnapshot, epoch: EpochRange, limit: int
