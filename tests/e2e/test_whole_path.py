@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from tests.e2e.hammer import SCHEMA, TABLES, Hammer
 from tests.e2e.witness import gold_rows, source_rows
 from walhouse.errors import WalhouseError
+from walhouse.names import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
     from walhouse.lakehouse.layout import LakeLayout
-    from walhouse.names import TableName
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -143,6 +143,30 @@ def test_a_nullable_column_that_was_added_arrives_in_silver_and_gold(
     silver = spark.table(str(lake.silver(TABLES[5])))
     assert [row["note"] for row in silver.where("op = 'u'").select("after.note").toLocalIterator()] == ["seen"]
     assert all(proof.equal for proof in house.verify())
+
+
+def test_rows_of_a_deferrable_key_that_move_onto_each_other_stay_rows_of_their_own(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    """An update of all keys comes row by row: 1 becomes 2 before 2 becomes 3, and both are there in between."""
+    database.execute(
+        "CREATE TABLE shifted (id int PRIMARY KEY DEFERRABLE, v text)",
+        "ALTER TABLE shifted REPLICA IDENTITY FULL",
+        "INSERT INTO shifted SELECT n, 'row ' || n FROM generate_series(1, 5) n",
+    )
+    house = make_house()
+    house.run()
+    database.execute("UPDATE shifted SET id = id + 1")
+    house.run()
+    database.execute(
+        "BEGIN; SET CONSTRAINTS ALL DEFERRED; INSERT INTO shifted VALUES (2, 'new');"
+        "DELETE FROM shifted WHERE v = 'row 1'; COMMIT"
+    )
+    house.run()
+    assert_gold_is_the_source(spark, lake, database, (TableName("public", "shifted"),))
+    (proof,) = house.verify()
+    assert proof.equal
+    assert proof.gold_rows == 5
 
 
 def test_two_tables_that_would_share_a_lake_table_are_refused_before_anything_is_written(

@@ -44,6 +44,14 @@ def test_the_key_lies_within_the_replica_identity(
     assert replace(described, primary_key=tuple(primary_key)).row_key == expected
 
 
+@pytest.mark.parametrize("identity", ["f", "n"])
+def test_a_deferrable_primary_key_tells_no_rows_apart(identity: str) -> None:
+    from dataclasses import replace
+
+    described = replace(relation(WORDS, key=("id",), identity=identity), primary_key=("id",), key_is_deferrable=True)
+    assert described.row_key == ()
+
+
 def test_changes_from_before_the_identity_became_another_one_are_refused_if_they_lack_the_key() -> None:
     by_id = relation(WORDS, key=("id",))
     by_code = relation(WORDS, key=("code",), identity="i")

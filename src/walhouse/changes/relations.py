@@ -64,9 +64,11 @@ class RelationCatalog:
         return frozenset(self._known)
 
     def describes(self, relation: RelationDescription) -> bool:
-        """Whether bronze has this version, with this primary key."""
-        known = self._known.get(relation.version)
-        return known is not None and relation.primary_key in (known.primary_key, None)
+        """Whether bronze has this version, with this primary key, and knows whether that is deferrable."""
+        known, deferrable = self._known.get(relation.version), relation.key_is_deferrable
+        if known is None or relation.primary_key not in (known.primary_key, None):
+            return False
+        return deferrable is None or deferrable == bool(known.key_is_deferrable)
 
     @property
     def oids(self) -> frozenset[int]:

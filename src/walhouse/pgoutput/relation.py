@@ -41,6 +41,8 @@ class RelationDescription:
 
     primary_key: tuple[str, ...] | None = None
     """Columns in the key's order; empty if there is none; None if unknown."""
+    key_is_deferrable: bool | None = None
+    """Whether two rows may have the same primary key before their statement or transaction ends; None if unknown."""
     unique_keys: tuple[tuple[str, ...], ...] | None = None
     """Columns of each further unique index without expressions, in index-name order."""
     comment: str | None = None
@@ -75,13 +77,14 @@ class RelationDescription:
         """The columns by which changes tell rows apart, in the key's order, never NULL; empty for a bag of rows.
 
         Identity default or an index: the identity columns, in the primary key's order where they are the primary key.
-        Identity full or nothing: the primary key, else the table is a bag (with nothing, only inserts ever come).
+        Identity full or nothing: the primary key, else the table is a bag (with nothing, only inserts ever come). It is
+        one, too, if the key is deferrable: an update that shifts all keys comes row by row, each onto the next one.
         """
         primary = self.primary_key or ()
         if self.replica_identity in BY_KEY:
             identity = self.identity_columns
             return primary if set(primary) == set(identity) else identity
-        return primary
+        return () if self.key_is_deferrable else primary
 
     def event_key(self, chosen: Sequence[str] | None) -> tuple[str, ...]:
         """The key of events: those of the chosen columns that it has, else its own."""
@@ -187,6 +190,7 @@ def with_catalog(
         message,
         columns=columns,
         primary_key=key if key is not None and names.issuperset(key) else None,
+        key_is_deferrable=catalog.key_is_deferrable,
         unique_keys=tuple(k for k in catalog.unique_keys or () if names.issuperset(k)),
         comment=catalog.comment,
         partitioned=catalog.partitioned,

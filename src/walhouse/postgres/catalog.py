@@ -47,7 +47,7 @@ _TABLES: Final = """
 """The same facts of tables whether they are published or not."""
 
 _INDEXES: Final = """
-    SELECT i.indrelid::int8 AS relation, i.indexrelid::int8, i.indisprimary, i.indisreplident,
+    SELECT i.indrelid::int8 AS relation, i.indexrelid::int8, i.indisprimary, i.indisreplident, i.indimmediate,
         i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL AS usable,
         i.indisunique AND i.indisvalid AND i.indexprs IS NULL AS is_key,
         ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
@@ -174,6 +174,7 @@ def _describe(
     return replace(
         description,
         primary_key=primary_key if names.issuperset(primary_key) else None,
+        key_is_deferrable=any(index["indisprimary"] and not index["indimmediate"] for index in indexes),
         unique_keys=tuple(key for key in unique_keys if names.issuperset(key)),
         comment=relation["comment"],
         partitioned=relation["partitioned"],
