@@ -55,8 +55,9 @@ class Rounds:
         report = capture_report(self.reporter)
         despite_contention(lambda: capture.begin(report, starts=True))
         while True:
-            self.apply(capture_all(capture, self.reporter))
-            if not capture.requests.finished:
+            progress = capture_all(capture, self.reporter)
+            self.apply(progress)
+            if progress.is_open or not capture.requests.finished:
                 return
             self._read_incomplete_again(capture)
 
@@ -86,10 +87,8 @@ class Rounds:
 
     def _catch_up(self, capture: Capture) -> None:
         """What the beginning has read, or an earlier run has left: the source need not write for it to be applied."""
-        progress = capture.run(capture.target(), capture_report(self.reporter))
-        self.apply(progress)
-        if not progress.is_open:
-            self._read_incomplete_again(capture)
+        self.apply(capture.run(capture.target(), capture_report(self.reporter)))
+        self._read_incomplete_again(capture)
 
     def _round(self, capture: Capture, last_commit: float) -> bool:
         """Whether there was something to do."""
@@ -105,7 +104,12 @@ class Rounds:
         return has_requests
 
     def _read_incomplete_again(self, capture: Capture) -> None:
-        """A row that moved behind a snapshot without sending its long value is found in gold, and read again."""
+        """A row that moved behind a snapshot without sending its long value is found in gold, and read again.
+
+        Not while bronze is open: gold has not got what was read.
+        """
+        if capture.progress.is_open:
+            return
         if tables := {each.table for each in capture.requests.finished}:
             capture.requests.read_again({table: self.incomplete(table) for table in tables})
 

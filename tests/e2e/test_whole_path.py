@@ -169,6 +169,25 @@ def test_rows_of_a_deferrable_key_that_move_onto_each_other_stay_rows_of_their_o
     assert proof.gold_rows == 5
 
 
+@pytest.mark.parametrize("identity", ["DEFAULT", "FULL"])
+def test_a_long_key_that_an_update_does_not_send_is_the_key_all_the_same(
+    identity: str, spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    database.execute(
+        "CREATE TABLE links (url text PRIMARY KEY, n int)",
+        "ALTER TABLE links ALTER url SET STORAGE EXTERNAL",
+        f"ALTER TABLE links REPLICA IDENTITY {identity}",
+        "INSERT INTO links SELECT repeat(md5(n::text), 80), n FROM generate_series(1, 5) n",
+    )
+    house = make_house()
+    house.run()
+    database.execute("UPDATE links SET n = n + 100 WHERE n < 3", "DELETE FROM links WHERE n = 4")
+    database.execute("INSERT INTO links VALUES (repeat(md5('6'), 80), 6)", "UPDATE links SET n = 7 WHERE n = 6")
+    house.run()
+    assert_gold_is_the_source(spark, lake, database, (TableName("public", "links"),))
+    assert all(proof.equal for proof in house.verify())
+
+
 def test_two_tables_that_would_share_a_lake_table_are_refused_before_anything_is_written(
     database: Database, make_house: MakeHouse
 ) -> None:

@@ -28,9 +28,16 @@ def image_text(image: Image, column: str, relations: Sequence[RelationDescriptio
 
 
 def key_text(image: Image, column: str, relations: Sequence[RelationDescription]) -> Column:
-    """A key column's text, the same for values that PostgreSQL takes for equal: only the float ``-0`` is special."""
+    """A key column's text, the same for values that PostgreSQL takes for equal: only the float ``-0`` is special.
+
+    A long key that did not change is not in the new row, as any such value, but then the old key is sent beside it.
+    """
     text = _of_versions(image, column, relations, text_alone)
-    if latest_columns(relations)[column].is_float:
+    described = latest_columns(relations)[column]
+    if image == "after" and not described.has_one_length:
+        old = _of_versions("before", column, relations, text_alone)
+        text = F.coalesce(text, F.when(is_unchanged(column), old))
+    if described.is_float:
         return F.when(text == "-0", F.lit("0")).otherwise(text)
     return text
 

@@ -10,6 +10,10 @@ from typing import Final
 
 _TEXTS: Final = frozenset({"text", "varchar", "bpchar", "char", "name"})
 _TEXT_OIDS: Final = frozenset({18, 19, 25, 1042, 1043})
+_OF_ONE_LENGTH: Final = frozenset(
+    {"bool", "int2", "int4", "int8", "float4", "float8", "oid", "uuid", "date", "time", "timetz", "timestamp"}
+    | {"timestamptz", "interval", "money"}
+)
 _FLOATS: Final = frozenset({"float4", "float8"})
 _FLOAT_OIDS: Final = frozenset({700, 701})
 _FIRST_OWN_OID: Final = 16384
@@ -52,6 +56,11 @@ class ColumnDescription:
         if self.base_type is None:
             return self.type_oid in _TEXT_OIDS or self.type_oid >= _FIRST_OWN_OID
         return self.base_type in _TEXTS or self.kind == "e"
+
+    @property
+    def has_one_length(self) -> bool:
+        """Whether all its values are as long as each other, so that none is stored out of line and left out."""
+        return self.kind == "e" or self.base_type in _OF_ONE_LENGTH
 
     @property
     def is_float(self) -> bool:
