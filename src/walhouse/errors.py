@@ -381,7 +381,7 @@ class RequestRefusedError(WalhouseError):
 
 
 class NotProvenError(WalhouseError):
-    """verify found a difference. Fields: tables."""
+    """verify found a difference, or a table that it cannot compare. Fields: tables."""
 
     exit_code = 6
     safe = "Nothing was changed; the differing keys are listed above."

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from walhouse.errors import NotProvenError
+from walhouse.names import TableName
 from walhouse.proof.verify import Verification
 
 if TYPE_CHECKING:
@@ -90,6 +92,14 @@ def test_nobody_waits_for_the_proof_once_the_source_is_read(
     assert proof.equal
     assert (proof.source_rows, proof.gold_rows) == (300, 300)
     assert keeps_nothing(house.spark)
+
+
+def test_a_table_that_is_not_captured_is_named_and_no_other_is_taken_for_it(
+    database: Database, make_house: MakeHouse
+) -> None:
+    house = house_with_rows(database, make_house)
+    with pytest.raises(NotProvenError, match=r"public\.typo"):
+        house.verify([TableName("public", "t"), TableName("public", "typo")])
 
 
 def test_rows_that_a_failed_proof_read_are_not_kept(

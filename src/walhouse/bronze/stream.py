@@ -43,9 +43,9 @@ class Stream(BronzeReader):
         columns while a pass of chunks is at work: those that it describes come first, and the queue is its own.
         Raises PublicationChangedError, NameCollisionError, and the errors of the slot and of frames.
         """
-        upcoming = progress.next(end, self._publication(progress))
+        publication, catalog = self._published(progress)
+        upcoming = progress.next(end, publication)
         upcoming = upcoming.closed() if closes else upcoming
-        catalog = self._catalog()
         announced = self._announced(catalog.values())
         if progress.awaited and (announced or upcoming.publication != progress.publication):
             return None
@@ -110,6 +110,15 @@ class Stream(BronzeReader):
             for oid, relation in catalog.items()
             if oid not in known and relation.name != self._settings.signals.table
         ]
+
+    def _published(self, progress: Progress) -> tuple[str, dict[int, RelationDescription]]:
+        """The publication's fingerprint and the tables that it has, of one moment: a table that the one had and the
+        other had not would be known from then on, but never read.
+        """
+        while True:
+            publication, catalog = self._publication(progress), self._catalog()
+            if self._publication(progress) == publication:
+                return publication, catalog
 
     def _publication(self, progress: Progress) -> str:
         """The publication's fingerprint. Raises PublicationChangedError if changes may be missing."""

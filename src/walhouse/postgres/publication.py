@@ -164,8 +164,9 @@ def changed_behind_our_back(old: str, new: str, dropped: Collection[int] = ()) -
 
 
 def has_more_tables(old: str, new: str) -> bool:
-    """Whether a fingerprint has entries of tables that an older one lacks."""
-    return not set(json.loads(new)["tables"]) <= set(json.loads(old)["tables"])
+    """Whether a fingerprint has entries, of tables or of whole schemas, that an older one lacks."""
+    before, after = json.loads(old), json.loads(new)
+    return any(not set(after[kind]) <= set(before[kind]) for kind in ("tables", "schemas"))
 
 
 def require_unchanged(connection: Connection, old: str, state: PublicationState) -> None:

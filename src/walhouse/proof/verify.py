@@ -28,7 +28,7 @@ from walhouse.changes.epoch import EpochRange
 from walhouse.changes.epochs import Layer
 from walhouse.changes.images import text_at
 from walhouse.changes.resolve import bronze_range, resolve
-from walhouse.errors import TableNotReadError
+from walhouse.errors import NotProvenError, TableNotReadError
 from walhouse.lakehouse.appends import append_rows
 from walhouse.lakehouse.tables import create_table, table_exists
 from walhouse.postgres.catalog import read_relations
@@ -125,12 +125,16 @@ class Verification:
         self._threads = threads
 
     def run(self, tables: Sequence[TableName] | None, reporter: Reporter, limit: int) -> list[Proof]:
-        """Prove these tables, or all captured ones. The result is also written to ``ops.proofs``."""
+        """Prove these tables, or all captured ones. The result is also written to ``ops.proofs``.
+
+        Raises NotProvenError if one of these tables is not captured.
+        """
         catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
         relations = sorted(
             (relation for relation in catalog.values() if tables is None or relation.name in tables),
             key=lambda relation: relation.name,
         )
+        _require_all_of(tables or (), relations)
         with ExitStack() as kept, ThreadPoolExecutor(self._threads) as pool:
             with (
                 locked_tables(self._settings.connection, [relation.name for relation in relations]) as locks,
@@ -265,3 +269,13 @@ class Verification:
         ]
         if rows:
             append_rows(self._spark, self._layout, table, PROOFS, rows)
+
+
+def _require_all_of(tables: Sequence[TableName], found: Sequence[RelationDescription]) -> None:
+    if missing := sorted(str(table) for table in set(tables) - {relation.name for relation in found}):
+        raise NotProvenError(
+            f"{', '.join(missing)} cannot be compared: no such table is captured.",
+            safe="Nothing was compared, and nothing was changed.",
+            todo="See the names in `walhouse status`.",
+            tables=missing,
+        )
