@@ -52,6 +52,8 @@ class TableEpoch:
     """True if the target is to be replaced: ``changes`` are all that bronze has of the table."""
     ready: bool = False
     """True if this very writer has applied an epoch with the current relation to the target: it is as that needs it."""
+    is_replaced: bool = False
+    """True if a later epoch has a reading of the whole table that replaces what this one leaves."""
 
     @property
     def facts(self) -> Facts:

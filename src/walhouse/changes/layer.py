@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
@@ -23,6 +23,7 @@ from walhouse.errors import RequestRefusedError
 from walhouse.lakehouse.tables import current_version, table_exists
 from walhouse.lsn import Lsn
 from walhouse.names import LakeTable, TableName
+from walhouse.pgoutput.row import Op
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -204,11 +205,19 @@ class LayerRun:
         changes = self._changes(bronze, epoch, touched)
         ready = self._ready.get(touched.table) == relations[-1]
         # what replaces a table is all there is: nothing of it can have been applied
-        applied = self._target.apply(
-            TableEpoch(epoch, touched.table, changes, relations, base, fresh or anew, touched.facts, anew, ready)
+        table_epoch = TableEpoch(
+            epoch, touched.table, changes, relations, base, fresh or anew, touched.facts, anew, ready
         )
+        if anew and self._is_read_whole_after(epoch.to_pass, touched.table):
+            table_epoch = replace(table_epoch, is_replaced=True)
+        applied = self._target.apply(table_epoch)
         self._ready[touched.table] = relations[-1]
         return applied
+
+    def _is_read_whole_after(self, to_pass: int, table: TableName) -> bool:
+        """Whether a later epoch has a reading that replaces all of the table."""
+        later = self._spark.table(str(self._layout.bronze)).where(F.col("pass") > to_pass)
+        return not resolve(later, table).where(F.col("op") == Op.BASE.value).isEmpty()
 
 
 def _from_the_first(epoch: EpochRange) -> EpochRange:

@@ -92,7 +92,8 @@ def _apply_bag(
 ) -> dict[str, int]:
     net = _with_gold_names(bag.fold_bag(epoch.changes, epoch.relations, found), columns)
     base = _base(spark, target, epoch, found)
-    bag.require_matches(epoch.table, net, base, found)
+    if not epoch.is_replaced:
+        bag.require_matches(epoch.table, net, base, found)
     false, true = F.lit(False), F.lit(True)  # noqa: FBT003  (F.lit's value)
     rows = with_native_values(bag.rows_to_insert(net), columns).withColumn("deleted", false)
     if found.removals and base is not None:

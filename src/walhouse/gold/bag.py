@@ -117,7 +117,8 @@ def require_matches(table: TableName, net: DataFrame, base: DataFrame | None, fo
         raise BagMismatchError(
             f"{unmatched} updates or deletes of {table}, which has no key, match no row of its gold table.",
             safe="The gold table was not changed; bronze holds every change.",
-            todo="Make it anew from bronze: walhouse rebuild gold TABLE. If it happens again, read it again.",
+            todo="Make it anew from bronze: walhouse rebuild gold TABLE. If that ends with this error, too, read it"
+            " again: walhouse snapshot TABLE, walhouse capture, then rebuild and run.",
             table=str(table),
             count=unmatched,
         )
