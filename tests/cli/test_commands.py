@@ -116,6 +116,7 @@ def test_the_whole_path_by_commands(
     assert "public_nobody" in failing(2, "sql", f"SELECT * FROM {lake.gold_schema}.public_nobody")
     assert "Syntax error" in failing(2, "sql", "SELEC 1")
     assert "{{" in failing(2, "sql", "SELECT '{'", "--at", "last")
+    assert "with AS" in failing(2, "sql", "--format", "json", "SELECT 1 AS a, 2 AS a")
     for form in ("table", "json", "csv"):
         refused = failing(2, "sql", "--format", form, f"SELECT CAST(note AS INT) FROM {lake.gold_schema}.public_orders")
         assert "CAST_INVALID_INPUT" in refused

@@ -217,6 +217,20 @@ def test_a_transaction_that_does_not_end_is_waited_for_in_vain_with_a_limit(data
         assert find_slot(connection, name) is None
 
 
+def test_a_prepared_transaction_that_is_waited_for_is_named(database: Database) -> None:
+    name = _name(database)
+    database.execute("CREATE TABLE t (id int)")
+    database.execute(f"BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION '{name}'")
+    try:
+        with (
+            pytest.raises(LockTimeoutError, match=f"'{name}' in {database.name}"),
+            created_slot(database.settings, name, lock_timeout_seconds=0.3),
+        ):
+            pass
+    finally:
+        database.execute(f"ROLLBACK PREPARED '{name}'")
+
+
 def test_a_slot_that_exists_is_not_made_again(database: Database, connection: Connection) -> None:
     name = _name(database)
     create_slot(connection, name)

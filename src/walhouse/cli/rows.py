@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.cli.options import RowsFormat
 from walhouse.cli.tables import print_table
+from walhouse.errors import QueryError
 from walhouse.names import quote
 
 if TYPE_CHECKING:
@@ -37,6 +39,11 @@ def print_rows(frame: DataFrame, form: RowsFormat) -> None:
 
 
 def _print_json(frame: DataFrame) -> None:
+    if twice := sorted({name for name, count in Counter(frame.columns).items() if count > 1}):
+        raise QueryError(
+            f"The answer has several columns of the name {', '.join(twice)}, and an object of JSON has each name once.",
+            todo="Give them names of their own, with AS.",
+        )
     every = F.struct(*(F.col(quote(column)) for column in frame.columns))
     for row in frame.select(F.to_json(every, {"ignoreNullFields": "false"})).toLocalIterator():
         sys.stdout.write(f"{row[0]}\n")

@@ -261,13 +261,15 @@ def _creation_errors(connection: Connection, name: str, settings: ConnectionSett
         with source_errors(settings, slot=name):
             yield
     except LockTimeoutError as error:
-        pids = _running_transactions(connection)
+        pids, prepared = _running_transactions(connection), _prepared_transactions(connection)
+        also = f" and the prepared transactions {', '.join(prepared)}" if prepared else ""
         raise LockTimeoutError(
             f"The replication slot {name} was not created: it has to wait for all transactions that run, and those of"
-            f" the processes {pids} did not end in time.",
+            f" the processes {pids}{also} did not end in time.",
             safe="No slot was left behind and nothing was read.",
             slot=name,
             pids=pids,
+            prepared=prepared,
         ) from error
     except SourceError as error:
         if isinstance(error.__cause__, psycopg.errors.DuplicateObject):
@@ -286,6 +288,12 @@ def _running_transactions(connection: Connection) -> list[int]:
         " ORDER BY xact_start LIMIT 10"
     )
     return [pid for (pid,) in connection.execute(query).fetchall()]
+
+
+def _prepared_transactions(connection: Connection) -> list[str]:
+    """Those that wait for their COMMIT PREPARED, in all databases: no process has them any more."""
+    query = "SELECT format('%L in %s', gid, database) FROM pg_prepared_xacts ORDER BY prepared LIMIT 10"
+    return [told for (told,) in connection.execute(query).fetchall()]
 
 
 def _mismatch(name: str, expected: str, found: str) -> SlotMismatchError:
