@@ -1,0 +1,69 @@
+"""What DDL changes without a change in the WAL: a proof tells of it, and reading again brings it right (OPERATIONS)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from walhouse.names import TableName
+
+if TYPE_CHECKING:
+    from tests.fixtures_house import MakeHouse
+    from tests.fixtures_server import Database
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+PLAIN = (
+    "CREATE TABLE t (id int PRIMARY KEY, v text)",
+    "INSERT INTO t SELECT n, 'row ' || n FROM generate_series(1, 5) n",
+)
+PARTED = (
+    "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+    "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10)",
+    "CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (10) TO (20)",
+    "INSERT INTO t SELECT generate_series(1, 15)",
+)
+ATTACHED = (
+    "CREATE TABLE t3 (id int PRIMARY KEY)",
+    "INSERT INTO t3 SELECT generate_series(20, 25)",
+    "ALTER TABLE t ATTACH PARTITION t3 FOR VALUES FROM (20) TO (30)",
+)
+MADE_AGAIN = (
+    "DROP TABLE t",
+    "CREATE TABLE t (id int PRIMARY KEY, v text)",
+    "INSERT INTO t VALUES (2, 'new'), (9, 'more')",
+    "ALTER PUBLICATION walhouse_test ADD TABLE t",
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "ddl", "whole"),
+    [
+        (PLAIN, ["ALTER TABLE t ADD COLUMN n int DEFAULT 5"], False),
+        (PLAIN, ["ALTER TABLE t DROP COLUMN v", "ALTER TABLE t ADD COLUMN v text"], False),
+        (PLAIN, ["ALTER TABLE t ALTER v TYPE text USING upper(v)"], False),
+        (PARTED, ["TRUNCATE t1"], True),
+        (PARTED, ["DROP TABLE t1"], True),
+        (PARTED, ["ALTER TABLE t DETACH PARTITION t1"], True),
+        (PARTED, ATTACHED, True),
+        (PLAIN, MADE_AGAIN, True),
+    ],
+)
+def test_a_table_that_ddl_changed_is_told_by_its_proof_and_right_after_it_was_read_again(
+    made: tuple[str, ...], ddl: tuple[str, ...], whole: bool, database: Database, make_house: MakeHouse
+) -> None:
+    table = TableName("public", "t")
+    database.execute(*made)
+    house = make_house(publish_via_partition_root=made is PARTED, table_include_list="public.t")
+    house.run()
+    there = 12 if made is PARTED else 3
+    database.execute(*ddl, f"INSERT INTO t (id) VALUES ({there}) ON CONFLICT (id) DO UPDATE SET id = {there}")
+    house.run()
+    assert [proof.equal for proof in house.verify([table])] == [False]
+    if whole:
+        house.signal("execute-snapshot", {"data-collections": [r"public\.t"], "type": "blocking"})
+    else:
+        house.snapshot([table])
+    house.run()
+    assert [proof.equal for proof in house.verify([table])] == [True]
