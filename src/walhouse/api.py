@@ -33,7 +33,7 @@ from walhouse.config.configuration import Configuration, load
 from walhouse.errors import LakeLockedError
 from walhouse.gold.cut import gold_cut, sql_at
 from walhouse.gold.key import lacking_key
-from walhouse.gold.unresolved import unresolved_keys
+from walhouse.gold.unresolved import Unresolved, unresolved_keys
 from walhouse.lakehouse.lock import WriteLock
 from walhouse.lakehouse.session import get_session
 from walhouse.lakehouse.tables import register_tables, table_exists
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.finding import Finding
-    from walhouse.postgres.key_chunks import Key
 
 _KEYS_AGAIN = 1000
 """How many incomplete rows are read again at once."""
@@ -366,8 +365,8 @@ class Walhouse:
             if not progress.is_open:
                 self._apply(tuple(Layer), (progress.pass_number, progress.captured_to), reporter)
 
-        def incomplete(table: TableName) -> list[Key]:
-            return unresolved_keys(self.spark, self.layout, self._relations.by_table()[table], _KEYS_AGAIN)
+        def incomplete(table: TableName, after: tuple[int, int] | None) -> Unresolved:
+            return unresolved_keys(self.spark, self.layout, self._relations.by_table()[table], _KEYS_AGAIN, after)
 
         def forget() -> None:
             self.close()

@@ -14,10 +14,11 @@ from walhouse.errors import WalhouseError
 from walhouse.ops.retry import despite_contention, retry_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from walhouse.bronze.capture import Capture
     from walhouse.bronze.progress import CaptureStep, Progress
+    from walhouse.bronze.requested import Incomplete
     from walhouse.changes.epoch import AppliedTable
     from walhouse.changes.epochs import Layer
     from walhouse.changes.layer import Report
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from walhouse.names import TableName
     from walhouse.ops.reporting import Reporter
     from walhouse.ops.retry import Retry
-    from walhouse.postgres.key_chunks import Key
 
 IDLE_SECONDS: Final = 1.0
 """Pause of a continuous run when there was nothing to do."""
@@ -38,7 +38,7 @@ class Rounds:
     open_capture: Callable[[], Capture]
     apply: Callable[[Progress], object]
     """Bring silver and gold up to a progress."""
-    incomplete: Callable[[TableName], Sequence[Key]]
+    incomplete: Incomplete
     """Keys of gold's rows that lack a value which nobody sent."""
     forget: Callable[[], None]
     """Read state and connect anew: something failed."""
@@ -108,10 +108,8 @@ class Rounds:
 
         Not while bronze is open: gold has not got what was read.
         """
-        if capture.progress.is_open:
-            return
-        if tables := {each.table for each in capture.requests.finished}:
-            capture.requests.read_again({table: self.incomplete(table) for table in tables})
+        if capture.requests.finished and not capture.progress.is_open:
+            capture.requests.read_again(self.incomplete)
 
 
 def capture_all(capture: Capture, reporter: Reporter) -> Progress:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from walhouse.bronze.coverage import Coverage
 from walhouse.bronze.progress import Progress, SignalPosition
 from walhouse.bronze.requests.notifications import Event, Notification, RowsOf
 from walhouse.bronze.snapshots.queue import QueuedTable, SnapshotQueue
@@ -37,6 +38,7 @@ PROGRESS = Progress(
     open_since=5,
     untold=(Notification("r", Event.COMPLETED, data={"a": "b"}, rows_of=RowsOf("initial-x", "s", "t", 4)),),
     awaited=(6,),
+    coverage=Coverage(((16400, "s", "t"),), (16500, 16600)),
 )
 
 
@@ -44,10 +46,10 @@ def test_progress_is_read_back_as_it_was_written() -> None:
     assert Progress.from_json(PROGRESS.to_json()) == PROGRESS
 
 
-def test_progress_from_before_chunks_were_read_beside_the_stream_is_read() -> None:
+def test_progress_of_earlier_versions_is_read() -> None:
     raw = json.loads(PROGRESS.to_json())
-    del raw["awaited"]
-    assert Progress.from_json(json.dumps(raw)) == replace(PROGRESS, awaited=())
+    del raw["awaited"], raw["coverage"]
+    assert Progress.from_json(json.dumps(raw)) == replace(PROGRESS, awaited=(), coverage=None)
 
 
 @pytest.mark.parametrize(

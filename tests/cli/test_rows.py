@@ -46,6 +46,14 @@ def test_csv_quotes_what_needs_it_and_has_a_header(spark: SparkSession, capsys: 
 
 
 @pytest.mark.spark
+def test_csv_tells_null_from_an_empty_text(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows(spark.sql("SELECT NULL AS `a,b`, '' AS c, ' x ' AS d, NULL AS e"), RowsFormat.CSV)
+    assert capsys.readouterr().out == '"a,b",c,d,e\n,"", x ,\n'
+    print_rows(spark.sql("SELECT '\r' AS a, '\"' AS b"), RowsFormat.CSV)
+    assert capsys.readouterr().out == 'a,b\n"\r",""""\n'
+
+
+@pytest.mark.spark
 def test_a_table_shows_the_text_as_it_is_and_columns_of_one_name_both(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,6 +58,11 @@ def test_a_continuous_run_follows_a_source_until_it_is_interrupted_and_ends_in_p
         process.kill()
         process.wait()
     assert "Traceback" not in said.read_text()
+    assert (
+        said.read_text()
+        .rstrip()
+        .endswith("Stopped. What is in the lake is whole; the next command goes on from there.")
+    )
     house = make_house()
     house.run()
     assert gold_rows(spark, lake, T) == source_rows(database, T)

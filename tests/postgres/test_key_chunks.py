@@ -73,6 +73,9 @@ KEYS = {
     "positive": ["1", "2", "10"],
     "boolean": ["f", "t"],
     "int4[]": ["{}", "{1,NULL}", "{2}"],
+    "ltree": ["", "a", "a.B", "a.b", "b"],
+    "away.citext": ["", "a2", "A3", "B", "c"],
+    "no_case": ["", "a2", "A3", "B", "c"],
 }
 
 
@@ -83,6 +86,10 @@ def test_chunks_are_together_the_table_whatever_type_its_key_has(
     database.execute(
         "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')",
         "CREATE DOMAIN positive AS int CHECK (VALUE > 0)",
+        "CREATE EXTENSION ltree",
+        "CREATE SCHEMA away",
+        "CREATE EXTENSION citext SCHEMA away",
+        "CREATE DOMAIN no_case AS away.citext",
         f'CREATE TABLE t (b int, "Key, a" {kind}, PRIMARY KEY ("Key, a", b))',
         "CREATE PUBLICATION p FOR TABLE t",
     )
@@ -155,6 +162,43 @@ def test_the_publications_row_filter_and_a_condition_both_hold(database: Databas
     table = table_of(connection, condition="v LIKE '1_\\%' OR id < 8 -- all of them")
     rows = [row for chunk in chunks_of(connection, table) for row in rows_of(connection, chunk)]
     assert [int(row[0]) for row in rows] == [6, 7, *range(10, 20)]
+
+
+def test_a_table_is_read_by_the_order_that_its_key_has_and_not_by_that_of_another_type(
+    database: Database, connection: Connection
+) -> None:
+    """``A100 < a101`` by ``citext``, and not by ``text``, whose operators a plain comparison finds."""
+    database.execute(
+        "CREATE EXTENSION citext",
+        "CREATE TABLE t (id citext PRIMARY KEY)",
+        "INSERT INTO t SELECT (CASE n % 2 WHEN 0 THEN 'A' ELSE 'a' END) || n FROM generate_series(100, 200) AS n",
+        "CREATE PUBLICATION p FOR TABLE t",
+    )
+    rows = [row for chunk in chunks_of(connection, table_of(connection), 10) for row in rows_of(connection, chunk)]
+    assert [row[0].lower() for row in rows] == [f"a{n}" for n in range(100, 201)]
+
+
+@pytest.mark.parametrize("kind", ["citext", "citext, r regclass DEFAULT 't'"])
+def test_a_conditions_names_are_those_of_the_users_sessions_unless_values_print_names(
+    kind: str, database: Database, connection: Connection
+) -> None:
+    """``regclass`` is to print as in the stream: ``public.t`` and not ``t``."""
+    database.execute(
+        "CREATE EXTENSION citext",
+        f"CREATE TABLE t (id int PRIMARY KEY, v {kind})",
+        "INSERT INTO t VALUES (1, 'Ann'), (2, 'ann'), (3, 'bob')",
+        "CREATE FUNCTION known(citext) RETURNS bool LANGUAGE sql AS $$ SELECT $1 = 'ANN' $$",
+        "CREATE PUBLICATION p FOR TABLE t",
+    )
+    if kind == "citext":
+        for condition in ("v = 'ann'", "known(v)", "EXISTS (SELECT FROM t AS o WHERE o.v = t.v AND o.id <> t.id)"):
+            table = table_of(connection, condition=condition)
+            found = [row for chunk in chunks_of(connection, table) for row in rows_of(connection, chunk)]
+            assert [row[0] for row in found] == ["1", "2"]
+        return
+    table = table_of(connection, condition="v OPERATOR(public.=) 'ann'")
+    found = [row for chunk in chunks_of(connection, table) for row in rows_of(connection, chunk)]
+    assert found == [["1", "Ann", "public.t"], ["2", "ann", "public.t"]]
 
 
 def test_each_chunk_has_a_snapshot_of_its_own_and_an_lsn_after_all_that_it_has_seen(

@@ -102,6 +102,28 @@ def test_a_table_that_is_not_captured_is_named_and_no_other_is_taken_for_it(
         house.verify([TableName("public", "t"), TableName("public", "typo")])
 
 
+def test_a_table_that_was_made_again_and_is_not_published_yet_is_named_until_a_run_has_read_it(
+    database: Database, make_house: MakeHouse
+) -> None:
+    """Gold has the rows of the one that was dropped."""
+    house = house_with_rows(database, make_house)
+    database.execute("CREATE TABLE other (id int PRIMARY KEY)")
+    house.run()
+    database.execute("DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (7, 'new')")
+    with pytest.raises(NotProvenError, match=r"does not have public\.t any more") as refused:
+        house.verify()
+    assert refused.value.fields["tables"] == ["public.t"]
+    assert [proof.equal for proof in house.verify([TableName("public", "other")])] == [True]
+    house.run()
+    assert [(str(proof.table), proof.equal, proof.gold_rows) for proof in house.verify()] == [
+        ("public.other", True, 0),
+        ("public.t", True, 1),
+    ]
+    database.execute("DROP TABLE t")
+    house.run()
+    assert [str(proof.table) for proof in house.verify()] == ["public.other"]
+
+
 def test_rows_that_a_failed_proof_read_are_not_kept(
     database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,10 +11,12 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from walhouse.bronze.coverage import Coverage
 from walhouse.bronze.progress import Progress
 from walhouse.bronze.requests.notifications import INITIAL, Event, Notification
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
 from walhouse.bronze.snapshots.whole import Opening
+from walhouse.config.values import AutocreateMode
 from walhouse.errors import (
     PublicationChangedError,
     PublicationMissingError,
@@ -26,11 +28,16 @@ from walhouse.errors import (
 )
 from walhouse.pgoutput.transactions import NOTHING_YET
 from walhouse.postgres.catalog import read_relations
-from walhouse.postgres.publication import ensure_publication, read_publication, require_unchanged
+from walhouse.postgres.publication import (
+    add_captured_tables,
+    ensure_publication,
+    read_publication,
+)
+from walhouse.postgres.publication_change import require_unchanged
 from walhouse.postgres.slot import create_slot, drop_slot, find_slot, require_usable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from walhouse.bronze.settings import CaptureSettings
     from walhouse.config.filters import NameFilter
@@ -59,12 +66,11 @@ class Beginning:
         """What begins a lake: the publication, and tables to read; without any, the progress before the first pass."""
         self._ensure_publication()
         tables = self._captured()
-        self._layout.require_distinct(tables)
         slot = self._slot()
 
         def progress_at(at: Lsn) -> Progress:
-            publication = read_publication(self._conn, self._settings.publication)
-            return Progress(0, at, source, self._settings.slot, publication.fingerprint)
+            publication, coverage = self._published(tables)
+            return Progress(0, at, source, self._settings.slot, publication, coverage=coverage)
 
         if self._settings.snapshots.mode.reads_data(begun=False, unfinished=False):
             reading = self._reading(tables)
@@ -82,13 +88,15 @@ class Beginning:
         """
         mode = self._settings.snapshots.mode
         streams = mode.streams()
+        settings = self._settings
         try:
             if streams or progress.is_open:
                 self.require_slot(progress)
+            if starts and streams and settings.publication_mode is AutocreateMode.FILTERED:
+                add_captured_tables(self._conn, settings.publication, settings.selection)
             if mode.reads_after_loss():
-                require_unchanged(
-                    self._conn, progress.publication, read_publication(self._conn, self._settings.publication)
-                )
+                state = read_publication(self._conn, settings.publication)
+                require_unchanged(self._conn, progress.publication, state, settings.selection, reads=True)
         except LOSSES as loss:
             if not mode.reads_after_loss():
                 raise
@@ -103,10 +111,11 @@ class Beginning:
                 )
             return Opening(reading, None, lambda _: progress)
         if starts and mode.reads_data(begun=True, unfinished=False):
-            reading = self._reading(self._captured())
+            tables = self._captured()
+            reading = self._reading(tables)
             if streams:
                 return Opening(reading, None, lambda _: self._with(progress, reading))
-            return self._from_here(progress, reading)
+            return self._from_here(progress, tables, reading)
         return None
 
     def require_slot(self, progress: Progress) -> SlotState:
@@ -136,20 +145,26 @@ class Beginning:
             drop_slot(self._conn, self._settings.slot)
         self._ensure_publication()
         tables = self._captured()
-        self._layout.require_distinct(tables)
-        return self._from_here(progress, self._reading(tables, wanted=False), loss)
+        return self._from_here(progress, tables, self._reading(tables, wanted=False), loss)
 
-    def _from_here(self, progress: Progress, reading: WholeReading, loss: SourceError | None = None) -> Opening:
+    def _from_here(
+        self,
+        progress: Progress,
+        tables: Mapping[TableName, int],
+        reading: WholeReading,
+        loss: SourceError | None = None,
+    ) -> Opening:
         """The tables anew, and the stream from there on, whatever was before."""
 
         def progress_at(at: Lsn) -> Progress:
-            publication = read_publication(self._conn, self._settings.publication)
+            publication, coverage = self._published(tables)
             jumped = replace(
                 self._with(progress, reading),
                 captured_to=at,
-                publication=publication.fingerprint,
+                publication=publication,
                 messages=(),
                 last=NOTHING_YET,
+                coverage=coverage,
             )
             if loss is None:
                 return jumped
@@ -166,7 +181,7 @@ class Beginning:
         others = (each for each in progress.queue.whole if each.kind is not WholeKind.INITIAL)
         return replace(progress, queue=replace(progress.queue, whole=(reading, *others)))
 
-    def _reading(self, captured: Sequence[TableName], *, wanted: bool = True) -> WholeReading:
+    def _reading(self, captured: Iterable[TableName], *, wanted: bool = True) -> WholeReading:
         """``wanted``: only tables of ``snapshot.include.collection.list``; where changes were lost, all count."""
         snapshots = self._settings.snapshots
         chosen = [table for table in captured if not wanted or snapshots.tables.matches(str(table))]
@@ -174,9 +189,20 @@ class Beginning:
         tables = (WholeTable(table, snapshots.statements.get(str(table))) for table in ordered)
         return WholeReading(str(uuid.uuid4()), WholeKind.INITIAL, tuple(tables))
 
-    def _captured(self) -> list[TableName]:
+    def _captured(self) -> dict[TableName, int]:
+        """The tables that are captured now, with their OIDs. Raises NameCollisionError."""
         catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
-        return [relation.name for relation in catalog.values()]
+        self._layout.require_distinct(relation.name for relation in catalog.values())
+        return {relation.name: oid for oid, relation in catalog.items()}
+
+    def _published(self, tables: Mapping[TableName, int]) -> tuple[str, Coverage]:
+        """The publication's fingerprint, the slot being there; and what bronze has when it begins with these tables.
+
+        One that was made after these were chosen, and before the slot, is neither read with them nor in the stream.
+        """
+        state = read_publication(self._conn, self._settings.publication)
+        names = {oid: name for name, oid in tables.items()}
+        return state.fingerprint, Coverage.of(names, state.existing)
 
     def _ensure_publication(self) -> None:
         settings = self._settings

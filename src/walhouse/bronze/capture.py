@@ -120,6 +120,8 @@ class Capture:
         if self._streams or progress.is_open:
             self._beginning.require_slot(progress)
             advance(self._conn, self._settings.slot, progress.captured_to)
+        if starts and self._streams and not progress.is_open:
+            self._look()
         if progress.is_open:
             self._durable.follow_to(insert_lsn(self._conn).page_aligned())
         if reads and self._streams:
@@ -127,6 +129,11 @@ class Capture:
             time.sleep(self._settings.snapshots.streaming_delay_seconds)
         self._settle(report)
         return self.progress
+
+    def _look(self) -> None:
+        """Queue what is to be read that was not captured before."""
+        if (looked := self._stream.look(self.progress)) is not None:
+            self._durable.save(*looked)
 
     def _go_on_with(self, source: SourceIdentity) -> None:
         """The source is the one that bronze was filled from, and nobody else fills it any more."""
@@ -223,5 +230,7 @@ class Capture:
             return False
         self._durable.came(written)  # whatever becomes of the slot
         advance(self._conn, self._settings.slot, written.captured_to)
+        if written.coverage is not None and written.coverage.wanted and not written.awaited:
+            self._look()
         report(CaptureStep(written, target, dict(written.counts).get("changes", 0)))
         return True

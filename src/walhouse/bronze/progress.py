@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
+from walhouse.bronze.coverage import Coverage
 from walhouse.bronze.requests.notifications import Notification
 from walhouse.bronze.snapshots.queue import NOTHING_QUEUED, SnapshotQueue
 from walhouse.errors import LakeVersionError
@@ -74,6 +75,8 @@ class Progress:
     awaited: tuple[int, ...] = ()
     """Numbers of passes that this row does not count and that may be in bronze, or come: of the pass of chunks that was
     being read when it was written. Such a pass itself has its own number here."""
+    coverage: Coverage | None = None
+    """Of which tables bronze has all rows and changes; None in rows of earlier versions."""
 
     @property
     def is_open(self) -> bool:
@@ -144,6 +147,7 @@ class Progress:
                 open_since=raw["open_since"],
                 untold=tuple(map(Notification.from_dict, raw["untold"])),
                 awaited=tuple(raw.get("awaited", ())),  # rows of earlier versions have none
+                coverage=None if raw.get("coverage") is None else Coverage.from_dict(raw["coverage"]),
             )
         except (KeyError, TypeError) as error:
             raise LakeVersionError(

@@ -16,7 +16,7 @@ from walhouse.bronze.requests.signals import follow
 from walhouse.bronze.snapshots.beside import Following
 from walhouse.bronze.snapshots.estimate import of_reading
 from walhouse.bronze.snapshots.outcome import without_table
-from walhouse.bronze.snapshots.queue import QueuedTable
+from walhouse.bronze.snapshots.queue import REPAIR, QueuedTable
 from walhouse.bronze.snapshots.whole import Opening
 from walhouse.errors import SourceError
 from walhouse.postgres.catalog import read_relations
@@ -24,7 +24,7 @@ from walhouse.postgres.key_chunks import keys_condition
 from walhouse.postgres.wal import insert_lsn, oldest_running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from walhouse.bronze.durable import DurableProgress
     from walhouse.bronze.progress import Progress
@@ -41,11 +41,13 @@ if TYPE_CHECKING:
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.key_chunks import Key
 
-_REPAIR: Final = "repair"
-"""How the request is called that reads rows again which lack a value."""
+    Place = tuple[int, int]
+    Incomplete = Callable[[TableName, Place | None], tuple[Sequence[Key], Place | None]]
+    """The keys of the next incomplete rows of a table after a place, and the place of the last."""
 
 _REPAIRS: Final = 5
-"""How often rows are read again that still lack it, as one does that the publication's row filter hides."""
+"""How often all rows of a table are read again that still lack a value, as one does that the publication's row filter
+hides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,8 @@ class Requested:
                 reads = self._durable.now.queue.whole[:1] if self._durable.has_begun else ()
                 if [each.request for each in reads] != [request]:
                     raise
-                self._durable.save(without_table(self._durable.now, error))
+                progress, table = without_table(self._durable.now, error)
+                self._durable.save(self._whole.still_lacking(progress, request, table))
 
     def _read_chunks(self, queue: SnapshotQueue, report: Callable[[CaptureStep], None]) -> None:
         """One pass of chunks; the stream goes on beside it."""
@@ -166,15 +169,21 @@ class Requested:
         """Tables that were read by chunks, and whose gold nobody has looked at since."""
         return self._durable.now.queue.finished
 
-    def read_again(self, incomplete: Mapping[TableName, Sequence[Key]]) -> None:
-        """Queue the rows with these keys; gold has been looked at."""
+    def read_again(self, incomplete: Incomplete) -> None:
+        """Queue the next rows of gold that lack a value, of tables that were read: some at once, then those after them,
+        and all of them again as long as some are left, but not for ever."""
         progress = self._durable.now
-        rounds = {each.table: each.repairs for each in progress.queue.finished}
-        asked = [
-            QueuedTable(_REPAIR, table, condition=keys_condition(relation, keys), repairs=rounds[table] + 1)
-            for relation in self._relations.current()
-            if (keys := incomplete.get(table := relation.name)) and rounds[table] < _REPAIRS
-        ]
+        current = {relation.name: relation for relation in self._relations.current()}
+        asked = list[QueuedTable]()
+        for finished in progress.queue.finished:
+            table, repairs = finished.table, finished.repairs
+            keys, upto = incomplete(table, finished.tried)
+            if not keys and finished.tried is not None and repairs + 1 < _REPAIRS:
+                repairs += 1
+                keys, upto = incomplete(table, None)
+            if keys:
+                condition = keys_condition(current[table], keys)
+                asked.append(QueuedTable(REPAIR, table, condition=condition, repairs=repairs, tried=upto))
         self._durable.save(replace(progress, queue=replace(progress.queue.add(asked), finished=())))
 
     def take_signals(self) -> None:

@@ -76,7 +76,11 @@ class WalRangePlan:
         counts = {name: int(value) for name, value in asdict(decoder.finish()).items() if value is not None}
         counts["relations"] += len(self.announced)
         progress = replace(
-            self.progress, counts=tuple(counts.items()), messages=tuple(sorted(lone_messages)), last=decoder.last
+            self.progress,
+            counts=tuple(counts.items()),
+            messages=tuple(sorted(lone_messages)),
+            last=decoder.last,
+            coverage=None if self.progress.coverage is None else self.progress.coverage.with_lacking(decoder.left_out),
         )
         yield progress_row(progress, captured_at)
 

@@ -7,20 +7,22 @@ publication may have left changes out.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from walhouse.bronze.append import Order, append
+from walhouse.bronze.coverage import Attempts, Coverage
 from walhouse.bronze.reader import BronzeReader
 from walhouse.bronze.requests.notifications import Event, Notification
-from walhouse.bronze.snapshots.queue import QueuedTable
+from walhouse.bronze.snapshots.queue import ADDED, QueuedTable
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
 from walhouse.bronze.source import WalRangePlan
 from walhouse.lsn import LsnRange
 from walhouse.pgoutput.decoder import DecoderPlan
 from walhouse.postgres.catalog import read_types
 from walhouse.postgres.pieces import cut
-from walhouse.postgres.publication import has_more_tables, read_publication, require_unchanged
+from walhouse.postgres.publication import read_publication
+from walhouse.postgres.publication_change import has_more_tables, made_again, require_unchanged
 from walhouse.postgres.wal import above_all_running, current_xid
 
 if TYPE_CHECKING:
@@ -29,12 +31,15 @@ if TYPE_CHECKING:
     from walhouse.bronze.progress import Progress
     from walhouse.lsn import Lsn
     from walhouse.pgoutput.relation import RelationDescription
+    from walhouse.postgres.publication import PublicationState
     from walhouse.postgres.slot import SlotState
 
 
 @dataclass(frozen=True, slots=True)
 class Stream(BronzeReader):
     """Reads the WAL into one lake."""
+
+    _attempts: Attempts = field(default_factory=Attempts)
 
     def read(self, progress: Progress, end: Lsn, slot: SlotState, *, closes: bool) -> Progress | None:
         """The range from where ``progress`` ends up to ``end``; the progress after it, as bronze has it.
@@ -44,12 +49,14 @@ class Stream(BronzeReader):
         Raises PublicationChangedError, NameCollisionError, and the errors of the slot and of frames.
         """
         publication, catalog = self._published(progress)
-        upcoming = progress.next(end, publication)
+        upcoming = replace(
+            progress.next(end, publication.fingerprint), coverage=self._looked(progress, publication, catalog)
+        )
         upcoming = upcoming.closed() if closes else upcoming
-        announced = self._announced(catalog.values())
-        if progress.awaited and (announced or upcoming.publication != progress.publication):
+        announced, added = self._announced(catalog.values()), self._added(upcoming, catalog)
+        if progress.awaited and (announced or added or upcoming.publication != progress.publication):
             return None
-        upcoming = self._with_added(upcoming, self._added(progress.publication, upcoming.publication, catalog))
+        upcoming = self._with_added(upcoming, added)
         self._layout.require_distinct(relation.name for relation in catalog.values())
         window = LsnRange(progress.captured_to, end)
         plan = WalRangePlan(
@@ -79,49 +86,103 @@ class Stream(BronzeReader):
         # one table's rows come in their order anyway, and are written while they are read
         return append(self._spark, self._layout, plan, upcoming, Order(by_table=len(catalog) > 1)).progress
 
+    def look(self, progress: Progress) -> tuple[Progress, Sequence[RelationDescription]] | None:
+        """By a look at the source: the progress with tables in the queue that are to be read, and what these are; None
+        if there is none.
+
+        At each start, as nothing may have come to be streamed; and after a pass that left out changes of a table that
+        is captured by now. Raises PublicationChangedError, NameCollisionError.
+        """
+        publication, catalog = self._published(progress)
+        coverage = self._looked(progress, publication, catalog)
+        looked = replace(progress, publication=publication.fingerprint, coverage=coverage)
+        added = self._added(looked, catalog)
+        self._layout.require_distinct(relation.name for relation in added)
+        return (self._with_added(looked, added), added) if added else None
+
     def _with_added(self, upcoming: Progress, added: Sequence[RelationDescription]) -> Progress:
-        """The progress with tables to be read that were added to the publication: what they hold was never sent.
+        """The progress with tables to be read of which rows are missing.
 
         What transactions that run now wrote before the change is not sent either: their end is waited for, by the
         table's chunks, or by the slot that exports its snapshot. Without a key, layers have to wait for the rows, too:
-        no change finds its row before.
+        no change finds its row before. Of a table that bronze has rows of, under this name, nobody sent what was
+        deleted meanwhile: it is read whole, in place of all that was known.
         """
-        xid = above_all_running(self._conn) if added else None
+        if not added:
+            return upcoming
+        assert upcoming.coverage is not None, "a look came before"
+        coverage = upcoming.coverage.without_lacking(relation.oid for relation in added)
+        upcoming, known = replace(upcoming, coverage=coverage), self._relations.by_table()
+        by_chunks = [relation for relation in added if relation.row_key and relation.name not in known]
+        whole = [relation for relation in added if relation not in by_chunks]
+        xid = above_all_running(self._conn) if by_chunks else None
+        for relation in by_chunks:
+            request = f"{ADDED}-{relation.oid}"
+            queue = upcoming.queue.add([QueuedTable(request, relation.name, not_before=xid)])
+            upcoming = replace(upcoming, queue=queue).telling(_started(request, [relation]))
         for relation in added:
-            request, queue = f"added-{relation.oid}", upcoming.queue
-            note = Notification(request, Event.STARTED, data={"data_collections": str(relation.name)})
-            if relation.row_key:
-                queue = queue.add([QueuedTable(request, relation.name, not_before=xid)])
-                upcoming = replace(upcoming, queue=queue).telling(note)
-            else:
-                reading = WholeReading(request, WholeKind.BLOCKING, (WholeTable(relation.name),), began=time.time())
-                queue = replace(queue, whole=(reading, *queue.whole))
-                upcoming = replace(upcoming, queue=queue).telling(note).opened()
-        return upcoming
+            self._attempts.begin(relation.oid)
+        return _with_whole(upcoming, whole) if whole else upcoming
 
-    def _added(self, old: str, new: str, catalog: Mapping[int, RelationDescription]) -> list[RelationDescription]:
-        """Tables that were added to the publication since the last pass."""
-        reads = self._settings.snapshots.mode.reads_data(begun=False, unfinished=False)
-        if not reads or not has_more_tables(old, new):
+    def _looked(
+        self, progress: Progress, state: PublicationState, catalog: Mapping[int, RelationDescription]
+    ) -> Coverage:
+        """What is captured and what is lacking, by a look at the source."""
+        before, old, new = progress.coverage, progress.publication, state.fingerprint
+        names = {oid: relation.name for oid, relation in catalog.items()}
+        known = self._relations.by_table()
+        has_more = has_more_tables(old, new)
+        if before is None:  # of an earlier version: what bronze describes was captured
+            captured = {relation.oid: relation.name for relation in self._relations.current()}
+            lacking = set[int]()
+        else:
+            captured, lacking = before.names, {*before.lacking}
+        for oid, name in names.items():
+            if captured.get(oid) != name and (has_more or oid in captured or name in known):
+                lacking.add(oid)
+        return Coverage.of(names, state.existing, lacking | made_again(old, new))
+
+    def _added(self, progress: Progress, catalog: Mapping[int, RelationDescription]) -> list[RelationDescription]:
+        """Captured tables that are to be read, and may be now."""
+        if not self._reads or progress.coverage is None:
             return []
-        known = self._relations.oids
-        return [
-            relation
-            for oid, relation in catalog.items()
-            if oid not in known and relation.name != self._settings.signals.table
-        ]
+        wanted = (catalog[oid] for oid in sorted(progress.coverage.wanted & catalog.keys()))
+        own = self._settings.signals.table
+        return [relation for relation in wanted if relation.name != own and self._attempts.is_due(relation.oid)]
 
-    def _published(self, progress: Progress) -> tuple[str, dict[int, RelationDescription]]:
-        """The publication's fingerprint and the tables that it has, of one moment: a table that the one had and the
-        other had not would be known from then on, but never read.
+    @property
+    def _reads(self) -> bool:
+        """Whether ``snapshot.mode`` wants rows of before."""
+        return self._settings.snapshots.mode.reads_data(begun=False, unfinished=False)
+
+    def _published(self, progress: Progress) -> tuple[PublicationState, dict[int, RelationDescription]]:
+        """The publication and the tables that it has, of one moment: a table that the one had and the other had not
+        would be known from then on, but never read.
         """
         while True:
-            publication, catalog = self._publication(progress), self._catalog()
-            if self._publication(progress) == publication:
-                return publication, catalog
+            state, catalog = self._publication(progress), self._catalog()
+            again = self._publication(progress)
+            if (again.fingerprint, again.existing) == (state.fingerprint, state.existing):
+                return state, catalog
 
-    def _publication(self, progress: Progress) -> str:
-        """The publication's fingerprint. Raises PublicationChangedError if changes may be missing."""
+    def _publication(self, progress: Progress) -> PublicationState:
+        """The publication. Raises PublicationChangedError if changes may be missing."""
         state = read_publication(self._conn, self._settings.publication)
-        require_unchanged(self._conn, progress.publication, state)
-        return state.fingerprint
+        require_unchanged(self._conn, progress.publication, state, self._settings.selection, reads=self._reads)
+        return state
+
+
+def _with_whole(upcoming: Progress, relations: Sequence[RelationDescription]) -> Progress:
+    """With a reading of these tables; layers wait for it if one has no key."""
+    request, queue = f"{ADDED}-{relations[0].oid}", upcoming.queue
+    upcoming = upcoming.telling(_started(request, relations))
+    reading = WholeReading(request, WholeKind.BLOCKING, tuple(WholeTable(relation.name) for relation in relations))
+    if all(relation.row_key for relation in relations):
+        return replace(upcoming, queue=replace(queue, whole=(*queue.whole, reading)))
+    reading = replace(reading, began=time.time())
+    return replace(upcoming, queue=replace(queue, whole=(reading, *queue.whole))).opened()
+
+
+def _started(request: str, relations: Sequence[RelationDescription]) -> Notification:
+    names = ",".join(str(relation.name) for relation in relations)
+    return Notification(request, Event.STARTED, data={"data_collections": names})

@@ -14,6 +14,7 @@ import typer
 from walhouse import __version__
 from walhouse.cli import answers, options, requests, setup, work
 from walhouse.cli.failure import EXIT_CODES, INTERRUPTED, report
+from walhouse.cli.logs import log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +71,10 @@ def run(arguments: Sequence[str]) -> int:
     try:
         app(list(arguments), prog_name="walhouse", obj=invocation)
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if code == INTERRUPTED:
+            log("Stopped. What is in the lake is whole; the next command goes on from there.")
+        return code
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001  (the last place that can say it in words)

@@ -21,6 +21,9 @@ _OF_PYSPARK: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark writes each error of a query to standard error by itself, before anybody can catch it; its message may quote
 a row's value."""
 
+_OF_PY4J: Final = ("Exception while sending command.", "KeyboardInterrupt while sending command.")
+"""py4j logs these with a traceback, as of the root, when Ctrl-C comes while Spark works; the error itself is raised."""
+
 
 class LogFormat(StrEnum):
     """How a log line is written."""
@@ -62,6 +65,11 @@ def set_up(form: LogFormat) -> None:
     LOGGER.propagate = False
     for name in _OF_PYSPARK:
         logging.getLogger(name).disabled = True
+    logging.getLogger().addFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.msg not in _OF_PY4J
 
 
 def log(message: str, *, level: int = logging.INFO, fields: Mapping[str, object] | None = None) -> None:

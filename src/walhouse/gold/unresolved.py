@@ -5,7 +5,7 @@ Invariant: a key is told in PostgreSQL's own texts, as the change that left the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
@@ -24,22 +24,40 @@ if TYPE_CHECKING:
     from walhouse.pgoutput.relation import RelationDescription
 
 
+class Unresolved(NamedTuple):
+    """Keys of incomplete rows; ``upto``: the place of the last, by which those after it are asked for."""
+
+    keys: list[tuple[str, ...]]
+    upto: tuple[int, int] | None
+
+
 def unresolved_keys(
-    spark: SparkSession, layout: LakeLayout, relations: Sequence[RelationDescription], limit: int
-) -> list[tuple[str, ...]]:
-    """The keys of at most so many incomplete rows. ``relations``: all versions of the table, the current one last."""
+    spark: SparkSession,
+    layout: LakeLayout,
+    relations: Sequence[RelationDescription],
+    limit: int,
+    after: tuple[int, int] | None = None,
+) -> Unresolved:
+    """The keys of at most so many incomplete rows, by the places (commit LSN, seq) of what left them so, in order.
+
+    ``relations``: all versions of the table, the current one last. ``after``: rows up to this place are not looked at.
+    """
     current = relations[-1]
     target = layout.gold(current.name)
     if not current.row_key or not table_exists(spark, target):
-        return []
+        return Unresolved([], None)
     places = spark.table(str(target)).where(F.col(UNAVAILABLE).isNotNull())
-    places = places.select(F.col(COMMIT_LSN).alias("commit_lsn"), F.col(SEQ).alias("seq")).limit(limit)
-    places = places.localCheckpoint()  # a limit may give other rows the next time
-    span = places.agg(F.min("commit_lsn"), F.max("commit_lsn")).head(1)[0]
+    places = places.select(F.col(COMMIT_LSN).alias("commit_lsn"), F.col(SEQ).alias("seq"))
+    if after is not None:
+        lsn, seq = (F.lit(number).cast("long") for number in after)
+        places = places.where((F.col("commit_lsn") > lsn) | ((F.col("commit_lsn") == lsn) & (F.col("seq") > seq)))
+    places = places.orderBy("commit_lsn", "seq").limit(limit).localCheckpoint()
+    span = places.agg(F.min("commit_lsn"), F.max(F.struct("commit_lsn", "seq"))).head(1)[0]
     if span[0] is None:
-        return []
-    bronze = spark.table(str(layout.bronze)).where(F.col("commit_lsn").between(*span))
+        return Unresolved([], None)
+    upto = (int(span[1][0]), int(span[1][1]))
+    bronze = spark.table(str(layout.bronze)).where(F.col("commit_lsn").between(span[0], upto[0]))
     changes = resolve(bronze, current.name)
     key = F.array(*(key_text("after", column, relations) for column in current.row_key))
     rows = changes.join(F.broadcast(places), ["commit_lsn", "seq"], "left_semi").select(key.alias("key")).distinct()
-    return [tuple(row["key"]) for row in few_rows(rows)]
+    return Unresolved([tuple(row["key"]) for row in few_rows(rows)], upto)

@@ -122,6 +122,7 @@ class Decoder:
         self._last_begun = -1
         self._last = plan.last
         self._counts = DecodedCounts()
+        self._left_out: set[int] = set()
 
     def decode(self, frames: Frames) -> Iterator[pa.RecordBatch]:
         """Batches of the rows of ``frames``, schema ``row.ROW``, at most about ``MAX_FRAMES`` rows each.
@@ -153,6 +154,12 @@ class Decoder:
         return {relation.version: relation for relation in found if relation is not None}
 
     @property
+    def left_out(self) -> frozenset[int]:
+        """OIDs of the tables of which changes of the window were left out so far, as the selection does not have their
+        name of then."""
+        return frozenset(self._left_out)
+
+    @property
     def last(self) -> LastCommit:
         """What the stream said last so far."""
         return self._last
@@ -180,7 +187,9 @@ class Decoder:
         found = self._changes(frames, types, transactions, rare)
         relations = self._book.relations
         found = found.where(kept[found.frame])
-        changes = found.where(relations.captured[found.relation])
+        is_captured = relations.captured[found.relation]
+        self._left_out.update(np.unique(relations.oids[found.relation[~is_captured]]).tolist())
+        changes = found.where(is_captured)
         messages = self._messages(rare, transactions, kept)
         described = self._descriptions(changes)
         begun = _transactions(types, kept) if self._plan.transactions else Rows.of([])

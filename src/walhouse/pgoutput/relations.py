@@ -33,6 +33,7 @@ class RelationList:
     descriptions: tuple[RelationDescription | None, ...]
     widths: Int64s
     """The number of columns in the messages' tuples."""
+    oids: Int64s
 
     @cached_property
     def captured(self) -> Bools:
@@ -86,8 +87,9 @@ class RelationBook:
         self._types = types
         self._index_of: dict[RelationMessage, int] = {}
         self._descriptions: list[RelationDescription | None] = []
-        self._list = RelationList((), np.zeros(0, np.int64))
+        self._list = RelationList((), np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._widths: list[int] = []
+        self._described_oids: list[int] = []
         self._oids = np.zeros(0, np.int64)
         self._indexes = np.zeros(0, np.int64)
 
@@ -95,7 +97,8 @@ class RelationBook:
     def relations(self) -> RelationList:
         """All descriptions so far."""
         if len(self._list.descriptions) != len(self._descriptions):
-            self._list = RelationList(tuple(self._descriptions), np.array(self._widths, np.int64))
+            widths, oids = np.array(self._widths, np.int64), np.array(self._described_oids, np.int64)
+            self._list = RelationList(tuple(self._descriptions), widths, oids)
         return self._list
 
     def add(self, message: RelationMessage) -> None:
@@ -104,6 +107,7 @@ class RelationBook:
             self._index_of[message] = len(self._descriptions)
             self._descriptions.append(self._describe(message))
             self._widths.append(len(message.columns))
+            self._described_oids.append(message.oid)
         index = self._index_of[message]
         where = int(np.searchsorted(self._oids, message.oid))
         if where < len(self._oids) and self._oids[where] == message.oid:

@@ -9,8 +9,9 @@ A standby tells otherwise what a snapshot has seen, see ``postgres.standby``; wh
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import psycopg
 from psycopg import sql
@@ -19,7 +20,7 @@ from walhouse.errors import ConditionError, TableChangedError
 from walhouse.lsn import Lsn
 from walhouse.postgres.connection import source_errors
 from walhouse.postgres.copy_out import copied_blocks
-from walhouse.postgres.expression import leaves_its_parentheses
+from walhouse.postgres.expression import find_names_as_the_user, leaves_its_parentheses
 from walhouse.postgres.publication import row_filter
 from walhouse.postgres.standby import REPLAY_STATE, ReplayState, replay_state, seen_between
 from walhouse.postgres.visibility import SeenBefore, Visibility
@@ -49,6 +50,8 @@ class KeyedTable:
     """The publication's WHERE expression, as SQL."""
     condition: str | None = None
     """The user's WHERE expression, as SQL."""
+    operators: tuple[str, ...] | None = None
+    """For each column of the key the schema of the operators that its order is by; None if all are built in."""
 
     @property
     def name(self) -> TableName:
@@ -91,6 +94,22 @@ _FINGERPRINT: Final = """
     FROM pg_attribute WHERE attrelid = {} AND attnum > 0 AND NOT attisdropped"""
 
 
+_OPERATORS: Final = """
+    WITH RECURSIVE types AS (
+        SELECT attname::text AS name, atttypid AS type FROM pg_attribute WHERE attrelid = %s AND attname = ANY(%s)
+        UNION ALL
+        SELECT name, typbasetype FROM types JOIN pg_type t ON t.oid = type WHERE typtype = 'd'
+    )
+    SELECT name, n.nspname::text
+    FROM types JOIN pg_opclass c ON c.opcintype = type AND c.opcdefault
+    JOIN pg_am m ON m.oid = c.opcmethod AND m.amname = 'btree'
+    JOIN pg_amop a ON a.amopfamily = c.opcfamily AND a.amoplefttype = type AND a.amoprighttype = type
+        AND a.amopstrategy = 5
+    JOIN pg_operator o ON o.oid = a.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace"""
+"""What ``ORDER BY`` goes by, which a plain ``>`` need not find: of an extension's type it may be that of another type,
+as of ``text`` for ``citext``, which tells letters' case."""
+
+
 def keyed_table(
     connection: Connection,
     relation: RelationDescription,
@@ -103,12 +122,15 @@ def keyed_table(
     name = relation.name
     with source_errors(table=str(name)):
         fingerprint = connection.execute(_fingerprint(relation.oid)).fetchone()
+        schemas: dict[str, str] = dict(connection.execute(_OPERATORS, [relation.oid, [*key]]).fetchall())
+    operators = tuple(schemas.get(name, "pg_catalog") for name in key)
     table = KeyedTable(
         relation,
         tuple(key),
         columns="" if fingerprint is None else fingerprint[0],
         row_filter=row_filter(connection, publication, name),
         condition=condition,
+        operators=None if set(operators) == {"pg_catalog"} else operators,
     )
     if condition is not None:
         _require_expression(connection, table, condition)
@@ -126,8 +148,7 @@ def largest_key(connection: Connection, table: KeyedTable) -> Key | None:
     statement = sql.SQL("SELECT {} FROM {} WHERE {} AND {} ORDER BY {} LIMIT 1").format(
         _texts(table), _source(table), _where(table), _has_key(table), _order(table, sql.SQL("{} DESC"))
     )
-    with source_errors(table=str(table.name)), connection.transaction():
-        connection.execute("SET TRANSACTION READ ONLY")
+    with _reading(connection, table):
         row = connection.execute(statement).fetchone()
     return None if row is None else tuple(row)
 
@@ -157,8 +178,7 @@ def chunk_ends(
     statement = sql.SQL("SELECT {} FROM ({}) AS numbered WHERE walhouse_row % {} = 0 ORDER BY walhouse_row").format(
         _texts(table), numbered, sql.Literal(size)
     )
-    with source_errors(table=str(table.name)), connection.transaction():
-        connection.execute("SET TRANSACTION READ ONLY")
+    with _reading(connection, table):
         ends: list[Key] = [tuple(row) for row in connection.execute(statement)]
     return ends if len(ends) == count else [*ends, upto]
 
@@ -175,6 +195,8 @@ def read_chunk(
     table = chunk.table
     with source_errors(table=str(table.name)):
         snapshot = _standby_snapshot(connection, table) if on_standby else _primary_snapshot(connection, table)
+        if table.condition is not None:
+            find_names_as_the_user(connection, table.relation)
         for blocks in copied_blocks(connection, _copy(chunk)):
             yield snapshot, blocks
 
@@ -224,11 +246,22 @@ def _require_expression(connection: Connection, table: KeyedTable, condition: st
         try:
             with connection.transaction():
                 connection.execute("SET TRANSACTION READ ONLY")
+                find_names_as_the_user(connection, table.relation)
                 connection.execute(_with_escaped_percents(statement, connection), [True])
         except psycopg.errors.InsufficientPrivilege:
             raise
         except (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError) as error:
             raise _no_expression(table, type(error).__name__) from None
+
+
+@contextmanager
+def _reading(connection: Connection, table: KeyedTable) -> Iterator[None]:
+    """A transaction that only reads; a condition's names are the user's."""
+    with source_errors(table=str(table.name)), connection.transaction():
+        connection.execute("SET TRANSACTION READ ONLY")
+        if table.condition is not None:
+            find_names_as_the_user(connection, table.relation)
+        yield
 
 
 def _no_expression(table: KeyedTable, why: str) -> ConditionError:
@@ -287,9 +320,34 @@ def _has_key(table: KeyedTable) -> sql.Composable:
     return sql.SQL("(({}) IS NOT NULL)").format(_columns(table.key))
 
 
-def _compared(table: KeyedTable, operator: str, key: Key) -> sql.Composed:
-    values = _values(table.relation, table.key, key)
-    return sql.SQL("({}) {} ({})").format(_columns(table.key), sql.SQL(operator), values)
+def _compared(table: KeyedTable, operator: Literal[">", "<="], key: Key) -> sql.Composed:
+    if table.operators is None:
+        values = _values(table.relation, table.key, key)
+        return sql.SQL("({}) {} ({})").format(_columns(table.key), sql.SQL(operator), values)
+    first = f"{operator[0]}="  # of the first column alone, by which an index can be used
+    within = _column_compared(table, 0, first, key)
+    return sql.SQL("({} AND {})").format(within, _from_column(table, 0, operator, key))
+
+
+def _from_column(table: KeyedTable, place: int, operator: Literal[">", "<="], key: Key) -> sql.Composed:
+    """The comparison by the columns from a place on, column by column."""
+    if place == len(key) - 1:
+        return _column_compared(table, place, operator, key)
+    return sql.SQL("({} OR ({} AND {}))").format(
+        _column_compared(table, place, operator[0], key),
+        _column_compared(table, place, "=", key),
+        _from_column(table, place + 1, operator, key),
+    )
+
+
+def _column_compared(table: KeyedTable, place: int, operator: str, key: Key) -> sql.Composed:
+    assert table.operators is not None, "row comparisons name no operator"
+    return sql.SQL("{} OPERATOR({}.{}) {}").format(
+        sql.Identifier(table.key[place]),
+        sql.Identifier(table.operators[place]),
+        sql.SQL(operator),
+        _values(table.relation, table.key[place : place + 1], key[place : place + 1]),
+    )
 
 
 def _values(relation: RelationDescription, columns: Sequence[str], key: Key) -> sql.Composed:

@@ -8,6 +8,7 @@ removes or changes one. Source: PostgreSQL documentation, "Publication", catalog
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from walhouse.errors import PublicationChangedError, PublicationTableError
+from walhouse.errors import PublicationTableError
 from walhouse.names import TableName
 from walhouse.postgres.connection import source_errors
 from walhouse.postgres.failure import publication_missing
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from walhouse.postgres.connection import Connection
+
+log = logging.getLogger("walhouse.capture")
 
 
 class PublicationMode(StrEnum):
@@ -59,6 +62,8 @@ class PublicationState:
     """Tables that were added by name, each with its entry's OID."""
     published: frozenset[TableName]
     """All tables whose changes are sent, under the name that the changes have."""
+    existing: frozenset[int]
+    """OIDs of all tables and partitioned tables of the database, published or not; no temporary ones."""
     fingerprint: str
     """The OIDs of the publication and of its entries, as JSON: what bronze keeps and compares."""
 
@@ -73,6 +78,8 @@ _TABLES: Final = """
 _SCHEMAS: Final = """
     SELECT s.oid::int8 AS entry, n.oid::int8 AS schema, n.nspname
     FROM pg_publication_namespace s JOIN pg_namespace n ON n.oid = s.pnnspid WHERE s.pnpubid = %s"""
+_EXISTING: Final = """
+    SELECT oid::int8 FROM pg_class WHERE relkind IN ('r', 'p') AND relpersistence <> 't' AND oid >= 16384"""
 _PUBLISHED: Final = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
 _ROW_FILTER: Final = """
     SELECT to_jsonb(p) ->> 'rowfilter' FROM pg_publication_tables p
@@ -107,6 +114,7 @@ def find_publication(connection: Connection, name: str) -> PublicationState | No
         has_schemas = connection.info.server_version >= 150000
         schemas = cursor.execute(_SCHEMAS, [row["oid"]]).fetchall() if has_schemas else []
         published = cursor.execute(_PUBLISHED, [name]).fetchall()
+        existing = cursor.execute(_EXISTING).fetchall()
     facts = row["facts"]
     publishes = frozenset(operation for operation in OPERATIONS if facts[f"pub{operation}"])
     generated = _generated_columns(facts)
@@ -119,6 +127,7 @@ def find_publication(connection: Connection, name: str) -> PublicationState | No
         generated_columns=generated,
         tables={TableName(table["nspname"], table["relname"]): table["entry"] for table in tables},
         published=frozenset(TableName(table["schemaname"], table["tablename"]) for table in published),
+        existing=frozenset(table["oid"] for table in existing),
         fingerprint=json.dumps(
             {
                 "oid": row["oid"],
@@ -138,52 +147,6 @@ def find_publication(connection: Connection, name: str) -> PublicationState | No
             separators=(",", ":"),
         ),
     )
-
-
-def changed_behind_our_back(old: str, new: str, dropped: Collection[int] = ()) -> str | None:
-    """Why changes may be missing between two fingerprints, or None.
-
-    An entry that was added is no fault. One that is gone is, since it can come back before the next look; unless its
-    relation (by OID) is among those that were ``dropped``, which have no changes any more.
-    """
-    before: dict[str, Any] = json.loads(old)
-    after: dict[str, Any] = json.loads(new)
-    if before["oid"] != after["oid"]:
-        return "the publication was dropped and created again"
-    for setting in ("publishes", "via_root", "generated_columns"):
-        if before[setting] != after[setting]:
-            return f"its setting {setting} was {before[setting]} and is {after[setting]}"
-    for kind in ("tables", "schemas"):
-        for oid, (entry, name) in before[kind].items():
-            found = after[kind].get(oid)
-            if found is None and int(oid) not in dropped:
-                return f"{kind.removesuffix('s')} {name} was removed from it"
-            if found is not None and found[0] != entry:
-                return f"{kind.removesuffix('s')} {name} was removed from it and added again"
-    return None
-
-
-def has_more_tables(old: str, new: str) -> bool:
-    """Whether a fingerprint has entries, of tables or of whole schemas, that an older one lacks."""
-    before, after = json.loads(old), json.loads(new)
-    return any(not set(after[kind]) <= set(before[kind]) for kind in ("tables", "schemas"))
-
-
-def require_unchanged(connection: Connection, old: str, state: PublicationState) -> None:
-    """Raises PublicationChangedError if changes may be missing since the fingerprint ``old`` was read."""
-    relations = [int(oid) for oid in json.loads(old)["tables"]]
-    query = "SELECT r FROM unnest(%s::int8[]) AS r WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = r)"
-    with source_errors(publication=state.name):
-        dropped = [oid for (oid,) in connection.execute(query, [relations]).fetchall()]
-    reason = changed_behind_our_back(old, state.fingerprint, dropped)
-    if reason is not None:
-        raise PublicationChangedError(
-            f"The publication {state.name} has changed since the last pass: {reason}. Changes that were made meanwhile"
-            " were not decoded and never will be.",
-            safe="What bronze holds is safe; the slot was not moved.",
-            todo="Take a new snapshot of the tables concerned.",
-            publication=state.name,
-        )
 
 
 def publishes_roots(connection: Connection, name: str, *, otherwise: bool) -> bool:
@@ -212,15 +175,30 @@ def ensure_publication(
     if row is None:
         _create(connection, name, PublicationMode(mode), wanted, via_root=via_root)
     state = read_publication(connection, name)
-    missing = [table for table in wanted if table not in state.published]
-    if missing and mode == PublicationMode.FILTERED and not state.all_tables:
-        _run(
-            connection, name, sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(sql.Identifier(name), _list(missing))
-        )
-        return read_publication(connection, name)
+    if mode == PublicationMode.FILTERED:
+        return _with_missing(connection, state, wanted)
     if mode != PublicationMode.NO_TABLES:
         require_published(state, wanted)
     return state
+
+
+def add_captured_tables(connection: Connection, name: str, selection: CapturedTables) -> None:
+    """Add the captured tables that the publication lacks, as ``filtered`` does at each start.
+
+    Raises PublicationMissingError, PrivilegeError, ReadOnlySourceError.
+    """
+    state = read_publication(connection, name)
+    _with_missing(connection, state, captured_tables(connection, selection, via_root=state.via_root))
+
+
+def _with_missing(connection: Connection, state: PublicationState, wanted: Collection[TableName]) -> PublicationState:
+    missing = [table for table in wanted if table not in state.published]
+    if not missing or state.all_tables:
+        return state
+    log.info("Adding to the publication %s: %s.", state.name, ", ".join(map(str, missing)))
+    adding = sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(sql.Identifier(state.name), _list(missing))
+    _run(connection, state.name, adding)
+    return read_publication(connection, state.name)
 
 
 def require_published(state: PublicationState, tables: Collection[TableName]) -> None:

@@ -20,7 +20,7 @@ from walhouse.errors import ConditionError, LockTimeoutError, SnapshotLostError,
 from walhouse.names import TableName
 from walhouse.postgres.connection import LOCK_TIMEOUT_SECONDS, connect, one_row, source_errors
 from walhouse.postgres.copy_out import copied_blocks
-from walhouse.postgres.expression import leaves_its_parentheses
+from walhouse.postgres.expression import find_names_as_ever, find_names_as_the_user, leaves_its_parentheses
 from walhouse.postgres.publication import row_filter
 from walhouse.postgres.visibility import Visibility
 
@@ -203,7 +203,9 @@ def chosen_rows(connection: Connection, relation: RelationDescription, select: s
     with source_errors(table=name):
         try:
             with connection.transaction():
+                find_names_as_the_user(connection, relation)
                 look = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(source).as_bytes(connection))
+                find_names_as_ever(connection)
         except psycopg.errors.InsufficientPrivilege:
             raise
         except (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError) as error:
@@ -244,6 +246,8 @@ def chunk_blocks(
         imported_snapshot(settings, snapshot_name, lock_timeout_seconds=lock_timeout_seconds) as connection,
         _waiting_for(connection, settings, chunk.table),
     ):
+        if chunk.statement is not None:
+            find_names_as_the_user(connection, relation)
         yield from copied_blocks(connection, statement)
         if lock_holder is not None:
             _require_locked(connection, chunk, lock_holder)

@@ -34,13 +34,14 @@ from walhouse.lakehouse.tables import create_table, table_exists
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.connection import connect
 from walhouse.postgres.exported import OwnSnapshot, exported_snapshot
+from walhouse.postgres.publication import captured_tables, publishes_roots
 from walhouse.postgres.snapshot import LockHolder, locked_tables, plan_chunks
 from walhouse.proof.compare import Comparison, compare
 from walhouse.proof.invisible import expected_overrides
 from walhouse.proof.text import source_expressions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -127,9 +128,12 @@ class Verification:
     def run(self, tables: Sequence[TableName] | None, reporter: Reporter, limit: int) -> list[Proof]:
         """Prove these tables, or all captured ones. The result is also written to ``ops.proofs``.
 
-        Raises NotProvenError if one of these tables is not captured.
+        Raises NotProvenError if one of these tables is not captured; or if all are to be proven, and the source has one
+        that gold has, too, and the publication lacks.
         """
         catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
+        if tables is None:
+            self._require_published(catalog.values())
         relations = sorted(
             (relation for relation in catalog.values() if tables is None or relation.name in tables),
             key=lambda relation: relation.name,
@@ -156,6 +160,21 @@ class Verification:
             proofs = list(pool.map(prove, relations, sources))
         self._record(proofs)
         return proofs
+
+    def _require_published(self, found: Iterable[RelationDescription]) -> None:
+        settings = self._settings
+        via_root = publishes_roots(self._conn, settings.publication, otherwise=settings.via_partition_root)
+        there = captured_tables(self._conn, settings.selection, via_root=via_root)
+        unpublished = self._relations.by_table().keys() & set(there) - {relation.name for relation in found}
+        if lacking := sorted(map(str, unpublished)):
+            raise NotProvenError(
+                f"The publication {settings.publication} does not have {', '.join(lacking)} any more: what gold has of"
+                " that is of before.",
+                safe="Nothing was compared, and nothing was changed.",
+                todo="With publication.autocreate.mode filtered, `walhouse run` adds it and reads it anew; else add it,"
+                " leave it out of the configuration, or name the tables to be compared.",
+                tables=lacking,
+            )
 
     def _bring_to(self, lsn: Lsn, reporter: Reporter) -> EpochRange:
         """Make ``lsn`` the end of a pass, and gold complete up to it."""

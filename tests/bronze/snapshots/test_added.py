@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
     from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.postgres.publication import PublicationState
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -50,7 +51,7 @@ def test_a_table_that_is_added_while_a_pass_looks_at_the_publication_is_read(
     look = Stream._publication
     added: list[object] = []
 
-    def added_after_a_look(stream: Stream, *arguments: Any) -> str:
+    def added_after_a_look(stream: Stream, *arguments: Any) -> PublicationState:
         found = look(stream, *arguments)
         if not added:
             added.append(database.execute("ALTER PUBLICATION walhouse_test ADD TABLE late"))

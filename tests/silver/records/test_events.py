@@ -13,7 +13,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
 from tests.silver.bronze_rows import EPOCH, Wal, column, message_frame, numeric_typmod, relation
 from walhouse.changes.epoch import TableEpoch
-from walhouse.errors import FieldCollisionError
+from walhouse.errors import FieldCollisionError, QueryError
 from walhouse.lakehouse.layout import LakeLayout
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
@@ -170,6 +170,11 @@ def test_a_spark_before_4_1_prints_the_same(
 def test_a_range_holds_the_commits_that_start_in_it(spark: SparkSession, told: LakeLayout) -> None:
     shown = records(spark, told, PLAIN, from_lsn=Lsn(200), to_lsn=Lsn(300), only=list(TABLES))
     assert [brief(record) for record in shown] == [("p.shop.bag", None, "c")]
+
+
+def test_a_table_that_the_lake_does_not_know_is_named(spark: SparkSession, told: LakeLayout) -> None:
+    with pytest.raises(QueryError, match=r"nothing of shop\.typo in the lake"):
+        records(spark, told, PLAIN, only=[ORDERS, TableName("shop", "typo")])
 
 
 def test_a_value_is_printed_as_the_json_converter_prints_it(spark: SparkSession, told: LakeLayout) -> None:

@@ -17,6 +17,7 @@ from walhouse.bronze.requests.notifications import Event, Notification, RowsOf, 
 from walhouse.bronze.snapshots.chunks import KeyChunksPlan
 from walhouse.bronze.snapshots.estimate import of_chunks
 from walhouse.bronze.snapshots.faults import OF_THE_SERVER
+from walhouse.bronze.snapshots.queue import REPAIR
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
 from walhouse.errors import ConditionError, SourceError, TableChangedError
 from walhouse.pgoutput.row import CHUNK_ID
@@ -76,7 +77,10 @@ class IncrementalSnapshots(BronzeReader):
             except OF_THE_SERVER:
                 raise
             except SourceError as error:
-                return self._skipped(now(), ScanStatus.SQL_EXCEPTION, error.problem)
+                progress = now()
+                head = progress.queue.tables[0]
+                progress = self.still_lacking(progress, head.request, head.table)
+                return self._skipped(progress, ScanStatus.SQL_EXCEPTION, error.problem)
         raise AssertionError("the last attempt returns or raises")
 
     def _read(self, progress: Progress, beside: Beside) -> ChunksRead:
@@ -194,7 +198,8 @@ class IncrementalSnapshots(BronzeReader):
 
     def _skipped(self, progress: Progress, status: ScanStatus, reason: str | None = None) -> ChunksRead:
         head = progress.queue.tables[0]
-        queue = progress.queue.after_head()
+        goes_on = head.request == REPAIR and status is ScanStatus.EMPTY  # other rows may be there still
+        queue = progress.queue.after_finished_head() if goes_on else progress.queue.after_head()
         told = _ended(queue, head, status, reason=reason)
         return ChunksRead(replace(progress, queue=queue).telling(*told), None)
 

@@ -28,7 +28,7 @@ _LISTED: Final = 20
 """How many tables a notification names as those that are not done; a thousand would be named a thousand times."""
 
 
-def without_table(progress: Progress, error: SourceError) -> Progress:
+def without_table(progress: Progress, error: SourceError) -> tuple[Progress, TableName]:
     """The reading at work goes on without the table that the error is about. Raises it if that cannot be."""
     reading = progress.queue.whole[0]
     require_passable(reading, error)
@@ -36,7 +36,7 @@ def without_table(progress: Progress, error: SourceError) -> Progress:
     reading, note = passed_over(reading, table, ScanStatus.SQL_EXCEPTION, error.problem)
     is_last = not reading.tables and progress.queue.has_none_of(reading.request)
     done = (note_of(reading, Event.COMPLETED),) if is_last else ()
-    return replace(progress, queue=progress.queue.with_reading(reading)).telling(note, *done)
+    return replace(progress, queue=progress.queue.with_reading(reading)).telling(note, *done), table
 
 
 def require_passable(reading: WholeReading, error: SourceError) -> None:

@@ -8,13 +8,24 @@ Source: Debezium 3.6, PostgreSQL connector, "Incremental snapshots"; the order o
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from walhouse.bronze.snapshots.reading import WholeReading
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+ADDED: Final = "added"
+"""How the request begins, before the table's OID, that reads a table of which bronze lacks rows."""
+
+REPAIR: Final = "repair"
+"""How the request is called that reads rows again which lack a value."""
+
+
+def is_own(request: str) -> bool:
+    """Whether nobody asked for it, and nobody will again if it fails."""
+    return request == REPAIR or request.startswith(f"{ADDED}-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +45,9 @@ class QueuedTable:
     """The largest key when it began: what is inserted beyond is left to the stream. None: not begun."""
     chunks: int = 0
     repairs: int = 0
-    """How many times its incomplete rows were read again before."""
+    """How many times all of its incomplete rows were read again before."""
+    tried: tuple[int, int] | None = None
+    """Up to which place, a commit LSN and a seq, its incomplete rows were read again this time."""
     not_before: int | None = None
     """A transaction id: it may be read once all before it have ended. Earlier ones wrote rows that were not sent."""
     began: float | None = None
@@ -43,6 +56,11 @@ class QueuedTable:
     def waits(self, oldest: int) -> bool:
         """Whether it may not be read yet, all transactions before ``oldest`` having ended."""
         return self.not_before is not None and self.not_before > oldest
+
+    def serves(self, other: QueuedTable) -> bool:
+        """Whether its reading has what the other's would have."""
+        same = (self.table, self.condition, self.key) == (other.table, other.condition, other.key)
+        return same and (self.not_before or 0) >= (other.not_before or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +82,9 @@ class SnapshotQueue:
         return self.tables[0] if self.tables and not self.paused else None
 
     def add(self, tables: Iterable[QueuedTable]) -> Self:
-        """With more tables at the end. One that waits already, with the same condition, is not added."""
-        known = {(each.table, each.condition, each.key) for each in self.tables}
-        new = [each for each in tables if (each.table, each.condition, each.key) not in known]
+        """With more tables at the end. One that waits already, with the same condition, is not added, unless it is to
+        wait longer: for transactions that wrote what it may not see by then."""
+        new = [each for each in tables if not any(known.serves(each) for known in self.tables)]
         return replace(self, tables=(*self.tables, *new))
 
     @property
@@ -124,5 +142,5 @@ NOTHING_QUEUED = SnapshotQueue()
 
 
 def _table(raw: dict[str, Any]) -> QueuedTable:
-    lists = {name: None if raw[name] is None else tuple(raw[name]) for name in ("key", "after", "upto")}
+    lists = {name: None if raw.get(name) is None else tuple(raw[name]) for name in ("key", "after", "upto", "tried")}
     return QueuedTable(**{**raw, **lists, "table": TableName(*raw["table"])})

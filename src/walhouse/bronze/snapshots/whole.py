@@ -137,7 +137,7 @@ class WholeSnapshots(BronzeReader):
             except SourceError as error:
                 require_passable(reading, error)
                 reading, note = passed_over(reading, table.table, ScanStatus.SQL_EXCEPTION, error.problem)
-                progress = progress.telling(note)
+                progress = self.still_lacking(progress, reading.request, table.table).telling(note)
                 continue
             pieces += mine
             first = pieces[-1].number + 1

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
+from walhouse.errors import QueryError
 from walhouse.lakehouse.tables import table_exists
 from walhouse.pgoutput.row import Kind
 from walhouse.silver.keys import with_chosen_keys
@@ -52,8 +53,13 @@ def events(
 
     ``tables``: all relation versions of each captured table, the current one last. A table that silver does not have
     yet has no events. ``only``: the events of these tables; None for those of all, logical messages, and transactions.
-    The lines are made by Spark, a piece while the one before is printed.
+    The lines are made by Spark, a piece while the one before is printed. Raises QueryError if bronze knows nothing of
+    one of ``only``.
     """
+    if unknown := sorted(str(table) for table in set(only or ()) - tables.keys()):
+        raise QueryError(
+            f"There is nothing of {', '.join(unknown)} in the lake.", todo="See the names in `walhouse status`."
+        )
 
     def batches() -> Iterator[pa.StringArray]:
         rows = _rows(spark, layout, settings, tables, only).between(from_lsn, to_lsn)

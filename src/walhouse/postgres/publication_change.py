@@ -1,0 +1,90 @@
+"""What became of a publication since it was looked at last, by its fingerprints.
+
+Invariant: where changes of a captured table may have been decoded without its entry, that is an error, or the table is
+named as one to be read anew; what is no captured table's concern, as the end of an entry of another, is neither.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from walhouse.errors import PublicationChangedError
+from walhouse.names import TableName
+from walhouse.postgres.connection import source_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from walhouse.postgres.connection import Connection
+    from walhouse.postgres.publication import CapturedTables, PublicationState
+
+_OF_ENTRIES: Final = """
+    SELECT c.oid::int8, c.relkind::text, n.nspname, c.relname
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ANY(%s::int8[])"""
+
+
+def changed_behind_our_back(
+    old: str, new: str, unconcerned: Collection[int] = (), readable: Collection[int] = ()
+) -> str | None:
+    """Why changes may be missing between two fingerprints, or None.
+
+    An entry that was added is no fault. One that is gone is, since it can come back before the next look; unless its
+    relation (by OID) is among those that are ``unconcerned``: dropped, or not captured. One that was made again is none
+    either, if its relation is among those that can be read anew (``readable``).
+    """
+    before: dict[str, Any] = json.loads(old)
+    after: dict[str, Any] = json.loads(new)
+    if before["oid"] != after["oid"]:
+        return "the publication was dropped and created again"
+    for setting in ("publishes", "via_root", "generated_columns"):
+        if before[setting] != after[setting]:
+            return f"its setting {setting} was {before[setting]} and is {after[setting]}"
+    for kind, fine in (("tables", {*unconcerned}), ("schemas", set[int]())):
+        for oid, (entry, name) in before[kind].items():
+            found = after[kind].get(oid)
+            if int(oid) in fine:
+                continue
+            if found is None:
+                return f"{kind.removesuffix('s')} {name} was removed from it"
+            if found[0] != entry and not (kind == "tables" and int(oid) in readable):
+                return f"{kind.removesuffix('s')} {name} was removed from it and added again"
+    return None
+
+
+def has_more_tables(old: str, new: str) -> bool:
+    """Whether a fingerprint has entries, of tables or of whole schemas, that an older one lacks."""
+    before, after = json.loads(old), json.loads(new)
+    return any(not set(after[kind]) <= set(before[kind]) for kind in ("tables", "schemas"))
+
+
+def made_again(old: str, new: str) -> frozenset[int]:
+    """OIDs of the tables whose entry was removed and added again."""
+    before, after = json.loads(old)["tables"], json.loads(new)["tables"]
+    return frozenset(int(oid) for oid in before.keys() & after.keys() if before[oid][0] != after[oid][0])
+
+
+def require_unchanged(
+    connection: Connection, old: str, state: PublicationState, selection: CapturedTables, *, reads: bool
+) -> None:
+    """Raises PublicationChangedError if changes may be missing since the fingerprint ``old`` was read.
+
+    ``reads``: tables whose entry was made again will be read anew, so that they are no fault.
+    """
+    relations = {int(oid) for oid in json.loads(old)["tables"]}
+    with source_errors(publication=state.name):
+        rows = connection.execute(_OF_ENTRIES, [list(relations)]).fetchall()
+    # changes of a partitioned table come under its partitions' names, unless they are published by their root
+    named = {oid: TableName(*name) for oid, kind, *name in rows if kind == "r" or state.via_root}
+    captured = {oid for oid, name in named.items() if selection.captures(name)}
+    unconcerned = (relations - {oid for oid, *_ in rows}) | (named.keys() - captured)
+    reason = changed_behind_our_back(old, state.fingerprint, unconcerned, captured if reads else ())
+    if reason is not None:
+        raise PublicationChangedError(
+            f"The publication {state.name} has changed since the last pass: {reason}. Changes that were made meanwhile"
+            " were not decoded and never will be.",
+            safe="What bronze holds is safe; the slot was not moved.",
+            todo="A table that was removed: add it again, and it will be read anew, or leave it out of the"
+            " configuration. Anything else: run once with snapshot.mode when_needed, which reads all tables anew.",
+            publication=state.name,
+        )

@@ -1,0 +1,102 @@
+"""Rows that moved behind a snapshot without sending their long value: all of them are read again, and none for ever."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.bronze.snapshots.conftest import T
+from walhouse import api
+from walhouse.gold.unresolved import Unresolved, unresolved_keys
+from walhouse.ops.reporting import Silent
+from walhouse.rounds import capture_report
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.fixtures_house import MakeHouse
+    from tests.fixtures_server import Database
+    from walhouse.api import Walhouse
+    from walhouse.lakehouse.layout import LakeLayout
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+
+@pytest.fixture
+def house(database: Database, make_house: MakeHouse) -> Walhouse:
+    """Captures a table of 500 rows with long values that are out of line, without an initial snapshot."""
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, v text)",
+        "ALTER TABLE t ALTER v SET STORAGE EXTERNAL",
+        "INSERT INTO t SELECT n, repeat('x', 9000) FROM generate_series(1, 500) AS n",
+    )
+    unread = {"snapshot_include_collection_list": "none.none"}
+    house = make_house(**unread, incremental_snapshot_chunk_size=100, lake_snapshot_pass_rows=100)
+    house.run()
+    return house
+
+
+def _move_while_chunks_are_read(house: Walhouse, database: Database, moving: str) -> None:
+    """Do it once the first 400 rows are read."""
+    with house._writing():
+        rounds = house._rounds(Silent())
+        capture = rounds.open_capture()
+        capture.begin(capture_report(rounds.reporter), starts=True)
+        house.snapshot([T])
+        while True:
+            capture.requests._channels._polled = float("-inf")
+            rounds._round(capture, time.monotonic())
+            if any(each.after == ("400",) for each in capture.progress.queue.tables):
+                break
+        database.execute(moving)
+
+
+def test_all_rows_that_moved_are_read_again_a_few_at_a_time(
+    spark: SparkSession, database: Database, lake: LakeLayout, house: Walhouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "_KEYS_AGAIN", 10)
+    _move_while_chunks_are_read(house, database, "UPDATE t SET id = -id WHERE id > 400")
+    house.run()
+    assert spark.table(str(lake.gold(T))).where("_unavailable IS NOT NULL").isEmpty()
+    assert all(proof.equal for proof in house.verify())
+
+
+def test_rows_that_are_gone_do_not_keep_those_after_them_from_being_read(
+    spark: SparkSession, database: Database, lake: LakeLayout, house: Walhouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are deleted after gold was looked at, and before they are read: that chunk has no row."""
+    monkeypatch.setattr(api, "_KEYS_AGAIN", 10)
+    _move_while_chunks_are_read(house, database, "UPDATE t SET id = -id WHERE id > 400 AND id <= 430")
+    gone: list[object] = []
+
+    def looked(*arguments: object) -> Unresolved:
+        found = unresolved_keys(*arguments)  # type: ignore[arg-type]  # passed on as they came
+        if found.keys and not gone:
+            keys = ", ".join(key for (key,) in found.keys)
+            gone.append(database.execute(f"DELETE FROM t WHERE id IN ({keys})"))
+        return found
+
+    monkeypatch.setattr(api, "unresolved_keys", looked)
+    house.run()
+    assert gone
+    assert spark.table(str(lake.gold(T))).where("_unavailable IS NOT NULL").isEmpty()
+    assert [(proof.equal, proof.gold_rows) for proof in house.verify()] == [(True, 490)]
+
+
+def test_rows_that_lack_their_value_still_are_not_read_for_ever(
+    house: Walhouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[tuple[int, int] | None] = []
+
+    def never_there(*arguments: object) -> Unresolved:
+        after = arguments[-1]
+        assert after is None or after == (8, 1)
+        looks.append(after)
+        return Unresolved([("1",)], (8, 1)) if after is None else Unresolved([], None)
+
+    house.snapshot([T], "id < 3")
+    monkeypatch.setattr(api, "unresolved_keys", never_there)
+    house.run()
+    assert looks == [None, *[(8, 1), None] * 4, (8, 1)]
