@@ -24,6 +24,13 @@ def test_what_is_no_position_is_refused(text: str) -> None:
         Lsn.parse(text)
 
 
+@pytest.mark.parametrize("text", ["80000000/0", "FFFFFFFF/FFFFFFFF"])
+def test_what_no_column_of_the_lake_can_hold_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="beyond 7FFFFFFF/FFFFFFFF"):
+        Lsn.parse(text)
+    assert Lsn.parse("7FFFFFFF/FFFFFFFF") == 2**63 - 1
+
+
 def test_right_behind_a_page_header_the_page_s_start_is_meant() -> None:
     """That of a segment's first page is longer."""
     assert Lsn(5 * PAGE_SIZE + PAGE_HEADER).page_aligned() == 5 * PAGE_SIZE

@@ -30,7 +30,8 @@ from walhouse.bronze.table import ensure_bronze, new_generation, require_form
 from walhouse.changes.epochs import Layer
 from walhouse.changes.relations import RelationCatalog
 from walhouse.config.configuration import Configuration, load
-from walhouse.errors import LakeLockedError
+from walhouse.config.values import AutocreateMode
+from walhouse.errors import LakeLockedError, NotStreamingError
 from walhouse.gold.cut import gold_cut, sql_at
 from walhouse.gold.key import lacking_key
 from walhouse.gold.unresolved import Unresolved, unresolved_keys
@@ -259,8 +260,10 @@ class Walhouse:
     def snapshot(self, tables: Sequence[TableName], where: str | None = None, signal_id: str | None = None) -> str:
         """Ask for an incremental snapshot of these tables; ``where``: SQL that their rows must fulfil. Returns its id.
 
-        It is read by the next capture, or by the one that runs, while streaming goes on.
+        It is read by the next capture, or by the one that runs, while streaming goes on. Raises NotStreamingError.
         """
+        if not self._capture_settings.snapshots.mode.streams():
+            raise NotStreamingError("snapshot.mode does not stream: nobody would follow the request.")
         return self.signal("execute-snapshot", snapshot_data(tables, where), signal_id)
 
     def follow(
@@ -351,10 +354,12 @@ class Walhouse:
         return self.spark.sql(query) if cut is None else sql_at(self.spark, self.layout, query, cut)
 
     def drop(self) -> None:
-        """Drop the slot and the publication on the source. The lake stays."""
-        conn = self._connect()
-        drop_slot(conn, self._capture_settings.slot)
-        drop_publication(conn, self.configuration.connector.publication_name)
+        """Drop the publication, unless it is not ours to make (``disabled``), and the slot. The lake stays."""
+        conn, settings = self._connect(), self._capture_settings
+        with conn.transaction():  # the slot only if the publication may be dropped, and that only if the slot is free
+            if settings.publication_mode is not AutocreateMode.DISABLED:
+                drop_publication(conn, settings.publication)
+            drop_slot(conn, settings.slot)
 
     # How they work ----------------------------------------------------------------------------------------------------
 

@@ -101,6 +101,7 @@ class SlotError(SourceError):
 class SlotMissingError(SlotError):
     """The slot that bronze continues from does not exist."""
 
+    safe = "What bronze holds is safe, but the changes since then were kept by nobody."
     todo = (
         "The changes since then cannot be had any more: run once with snapshot.mode when_needed, which reads all tables"
         " anew, or begin a new lake; and find who dropped the slot."
@@ -122,6 +123,7 @@ class SlotMismatchError(SlotError):
 class SlotGapError(SlotError):
     """The slot stands later than bronze: changes between them are gone. Fields: slot, bronze_lsn, slot_lsn."""
 
+    safe = "What bronze holds is safe; the slot was not moved by this command."
     todo = (
         "Find who advanced the slot. Run once with snapshot.mode when_needed, which reads all tables anew, or restore"
         " bronze to a version that has the changes."

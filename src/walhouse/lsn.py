@@ -33,7 +33,10 @@ class Lsn(int):
         match = _TEXT.fullmatch(text)
         if match is None:
             raise ValueError(f"not an LSN: expected the form 16/B374D848, got {text!r}")
-        return cls((int(match[1], 16) << 32) | int(match[2], 16))
+        position = (int(match[1], 16) << 32) | int(match[2], 16)
+        if position >> 63:
+            raise ValueError(f"not an LSN that the lake can hold: {text} is beyond 7FFFFFFF/FFFFFFFF")
+        return cls(position)
 
     def __str__(self) -> str:
         return f"{int(self) >> 32:X}/{int(self) & 0xFFFFFFFF:X}"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fixtures_house import write_configuration
+from tests.fixtures_house import logged_in_as, write_configuration
+from tests.fixtures_server import login_role
 from walhouse.cli.app import run
 from walhouse.names import TableName
 
@@ -178,6 +179,23 @@ def test_a_snapshot_is_asked_for_held_shown_and_waited_for(
     assert "total_rows_scanned=1" in said
     assert "maximum_key" not in said, "keys are values of rows"
     assert spark.table(str(lake.gold(TableName("public", "orders")))).count() == 2
+
+
+@pytest.mark.parametrize("mode", ["filtered", "disabled"])
+def test_drop_by_one_who_may_not_drop_the_publication_drops_nothing_unless_it_is_not_ours(
+    mode: str, database: Database, configure: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    database.execute(
+        *SHOP,
+        f"SELECT pg_create_logical_replication_slot('s_{database.name}', 'pgoutput')",
+        "CREATE PUBLICATION walhouse_test FOR TABLE orders",
+    )
+    with login_role(database, "REPLICATION") as reader:
+        conf = configure(publication_autocreate_mode=mode, **logged_in_as(reader))
+        assert run(["drop", "--conf", conf, "--yes"]) == (3 if mode == "filtered" else 0)
+    assert len(slots(database)) == (1 if mode == "filtered" else 0)
+    assert database.execute("SELECT pubname FROM pg_publication") == [("walhouse_test",)]
+    assert ("and the publication" in capsys.readouterr().err) is False
 
 
 def test_drop_asks_first_and_removes_slot_and_publication_but_nothing_else(

@@ -34,6 +34,13 @@ class SignalPosition:
 
     of_pass: int = 0
     of_version: int = -1
+    of_table: str | None = None
+    """The id of that table: one that was made again has versions of its own."""
+
+    def of_signals(self, table: str) -> Self:
+        """The position in the table with this id: nothing was read of another one."""
+        is_another = self.of_table not in {None, table}
+        return replace(self, of_table=table, of_version=-1 if is_another else self.of_version)
 
     def at_pass(self, of_pass: int) -> Self:
         """Further in bronze."""

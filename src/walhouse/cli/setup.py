@@ -12,6 +12,7 @@ import typer
 
 from walhouse.cli import options
 from walhouse.cli.logs import log
+from walhouse.config.values import AutocreateMode
 from walhouse.errors import ConfigurationError, SourceError
 
 
@@ -90,10 +91,13 @@ def drop(
     log_format: options.LogFormatOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Remove slot and publication from the source. The lake stays, and cannot be continued."""
+    """Remove slot and publication from the source (with publication.autocreate.mode disabled the slot alone). The lake
+    stays, and cannot be continued."""
     with options.house(context, conf, log_format) as house:
         connector = house.configuration.connector
-        what = f"the slot {connector.slot_name} and the publication {connector.publication_name}"
+        is_ours = connector.publication_autocreate_mode is not AutocreateMode.DISABLED
+        what = f"the slot {connector.slot_name}"
+        what += f" and the publication {connector.publication_name}" if is_ours else ""
         where = f"{connector.database_dbname} on {connector.database_hostname}:{connector.database_port}"
         if not yes:
             _ask(f"Remove {what} of the database {where}? The lake cannot be continued after it.")

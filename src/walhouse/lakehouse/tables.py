@@ -6,7 +6,9 @@ the next process, since the local catalog lives in memory.
 
 from __future__ import annotations
 
+import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -150,6 +152,19 @@ def current_version(spark: SparkSession, layout: LakeLayout, table: LakeTable) -
     row = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").select("version").first()
     assert row is not None, f"{table} has no history"
     return int(row[0])
+
+
+def table_id(spark: SparkSession, layout: LakeLayout, table: LakeTable) -> str:
+    """What tells the table from another one that had, or will have, its name."""
+    location = layout.location(table)
+    if location is not None:
+        first = Path(location) / "_delta_log" / f"{0:020}.json"
+        with suppress(FileNotFoundError):  # Delta lets go of old commits
+            actions = map(json.loads, first.read_text().splitlines())
+            return str(next(action["metaData"]["id"] for action in actions if "metaData" in action))
+    row = spark.sql(f"DESCRIBE DETAIL {table}").select("id").first()
+    assert row is not None, f"{table} has no detail"
+    return str(row[0])
 
 
 def at_version(spark: SparkSession, table: LakeTable, version: int) -> DataFrame:

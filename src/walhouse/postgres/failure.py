@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 _WORDS_WITHOUT_VALUES: Final = ("08", "25", "28", "3D", "42", "53", "54", "55", "57", "58", "XX")
 """SQLSTATE classes whose primary message names objects and settings; all others may quote a value."""
 
+_OF_LANGUAGES: Final = re.compile(r"pl(?!an|aceholder)")
+"""Of the server's source files those of PL/pgSQL and its like: they raise what a function's author says."""
+
 
 class Subject(NamedTuple):
     """What the statement that failed was about."""
@@ -156,15 +159,19 @@ def slot_missing(slot: str) -> SlotMissingError:
     """The error for a slot that is not there, whoever noticed it."""
     return SlotMissingError(
         f"The replication slot {slot} does not exist.",
-        safe="What bronze holds is safe, but the changes since then were kept by nobody.",
         todo="If it was dropped, take a new snapshot; if the server is another one, restore the address.",
         slot=slot,
     )
 
 
 def may_quote_values(error: psycopg.Error) -> bool:
-    """Whether the server's words may hold a row's value: then neither they nor the error itself are passed on."""
-    return error.sqlstate is not None and not error.sqlstate.startswith(_WORDS_WITHOUT_VALUES)
+    """Whether the server's words may hold a row's value: then neither they nor the error itself are passed on.
+
+    A function of the user's can raise any SQLSTATE, with words of its own."""
+    if error.sqlstate is None:
+        return False
+    is_of_a_function = _OF_LANGUAGES.match(error.diag.source_file or "") is not None
+    return is_of_a_function or not error.sqlstate.startswith(_WORDS_WITHOUT_VALUES)
 
 
 def _words(error: psycopg.Error) -> str:

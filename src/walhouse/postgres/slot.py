@@ -207,7 +207,7 @@ def drop_slot(connection: Connection, name: str) -> bool:
     """Drop the slot; False if there is none. Raises SlotInUseError if its reader stays."""
 
     def run() -> bool:
-        with source_errors(slot=name):
+        with source_errors(slot=name), connection.transaction():  # that an attempt fails is to end no transaction
             query = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s"
             return connection.execute(query, [name]).fetchone() is not None
 

@@ -67,10 +67,21 @@ def test_a_pause_holds_everything_until_it_is_resumed_and_a_stop_takes_tables_ou
     queue, (resumed,) = follow(Signal("r", "resume-snapshot", '{"type": "INCREMENTAL"}'), queue, CAPTURED)
     assert (queue.head and queue.head.table, resumed.type) == (A, Event.RESUMED)
     queue, (stopped,) = follow(Signal("x", "stop-snapshot", '{"data-collections": ["s.[ab]"]}'), queue, CAPTURED)
-    assert (stopped.type, stopped.data) == (Event.ABORTED, {"data_collections": "s.a,s.b"})
+    assert (stopped.id, stopped.type, stopped.data) == ("x", Event.ABORTED, {"data_collections": "s.a,s.b"})
     assert [each.table for each in queue.tables] == [C]
     queue, _ = follow(Signal("p", "pause-snapshot"), queue, CAPTURED)
-    assert follow(Signal("x", "stop-snapshot", ""), queue, CAPTURED).queue == NOTHING, "nor is it paused"
+    emptied, told = follow(Signal("x", "stop-snapshot", ""), queue, CAPTURED)
+    assert emptied == NOTHING, "nor is it paused"
+    assert [(each.id, each.type) for each in told] == [("x", Event.ABORTED), ("one", Event.ABORTED)]
+
+
+def test_the_first_condition_of_a_table_counts_and_a_name_that_is_not_captured_is_told_of() -> None:
+    conditions = [{"data-collection": r"s\..", "filter": "x > 1"}, {"data-collection": "s.a", "filter": "true"}]
+    queue, (started,) = follow(
+        execute(data_collections=["s.a", "s.typo"], additional_conditions=conditions), NOTHING, CAPTURED
+    )
+    assert [(each.table, each.condition) for each in queue.tables] == [(A, "x > 1")]
+    assert started.data == {"data_collections": "s.a", "not_captured": "s.typo"}
 
 
 @pytest.mark.parametrize(
@@ -86,6 +97,11 @@ def test_a_pause_holds_everything_until_it_is_resumed_and_a_stop_takes_tables_ou
         (execute(data_collections=["s.(a"]), "the pattern 's.(a'"),
         (execute(data_collections=["s.a"], type="sudden"), "type"),
         (execute(data_collections=["s.a"], additional_conditions=[{"filter": "x"}]), "additional-conditions.0"),
+        (
+            execute(data_collections=["s.a"], additional_conditions=[{"data-collection": "s.b", "filter": "x"}]),
+            "s.b is none of the tables asked for",
+        ),
+        (Signal("1", "execute-snapshot", f'{{"data-collections": {"9" * 5000}}}'), "a number that is too long"),
         (Signal("1", "stop-snapshot"), "no such table"),
         (Signal("1", "pause-snapshot"), "nothing to pause"),
         (Signal("1", "resume-snapshot"), "not paused"),
@@ -100,18 +116,22 @@ def test_a_signal_that_cannot_be_followed_is_answered_with_a_reason(signal: Sign
 
 
 VALUES = st.none() | st.booleans() | st.integers() | st.text() | st.just("\ud800") | st.just("a{99999999999}")
+LONG_NUMBER = st.just(f'{{"type": {"9" * 5000}}}')
 ODD = st.recursive(
     VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS | st.text(), inner), max_leaves=8
 )
 
 
-@given(st.sampled_from(TYPES), st.text() | st.just("[" * 100_000) | st.dictionaries(FIELDS, ODD).map(json.dumps))
+@given(
+    st.sampled_from(TYPES),
+    st.text() | st.just("[" * 100_000) | LONG_NUMBER | st.dictionaries(FIELDS, ODD).map(json.dumps),
+)
 def test_no_signal_whatever_it_holds_stops_capture(kind: str, data: str) -> None:
     queue, notifications = follow(Signal("odd", kind, data), SnapshotQueue((QueuedTable("r", A),)), CAPTURED)
     assert queue is not None
     for each in queue.tables:
         (each.condition or "").encode()
-    assert all(note.id == "odd" for note in notifications)
+    assert all(note.id in {"odd", "r"} for note in notifications)
 
 
 def test_a_message_is_logged_and_other_readers_watermarks_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
@@ -142,13 +162,13 @@ def test_signals_come_by_the_source_the_lake_and_a_file_and_a_pause_outlives_the
     assert house.init_signals()[1] == "public.signals"
     house.run()
     file = tmp_path / "file-signals.txt"
-    file.write_text('{"id": "f", "type": "pause-snapshot"}\nno signal\n{"id": "half')
+    file.write_text('{"id": "f", "type": "pause-snapshot"}\nno signal\n')
     give = "INSERT INTO signals VALUES (%s, %s, %s)"
     with table.connect() as connection:
         connection.execute(give, ["s", "execute-snapshot", '{"data-collections": ["public.t"]}'])
         connection.execute(give, ["bad", "execute-snapshot", "{"])
     house.run()
-    assert file.read_text() == '{"id": "half'
+    assert file.read_text() == ""
     assert spark.table(str(lake.bronze)).where("kind = 'snapshot'").isEmpty(), "it is paused"
     assert [note.type for note in notifications_of(spark, lake, "bad")] == [Event.REFUSED]
     assert [note.type for note in notifications_of(spark, lake, "f")] == [Event.PAUSED]

@@ -15,7 +15,7 @@ from tests.fixtures_house import logged_in_as
 from walhouse.bronze.requests.notifications import Event, notifications_of
 from walhouse.bronze.snapshots import incremental
 from walhouse.changes.images import text_at
-from walhouse.errors import SourceUnreachableError, TableNotReadError
+from walhouse.errors import NotStreamingError, SourceUnreachableError, TableNotReadError
 from walhouse.lakehouse.tables import table_exists
 from walhouse.names import TableName
 
@@ -109,6 +109,45 @@ def test_a_table_is_read_by_another_key_if_that_is_asked_for(
     assert (proof.equal, proof.source_rows) == (True, 500)
     first = spark.table(str(lake.bronze)).where("kind = 'snapshot'").orderBy("snapshot.chunk").limit(100)
     assert sorted(int(row[0]) for row in first.select(text_at(F.col("after"), 0)).collect()) == list(range(401, 501))
+
+
+def test_a_key_that_was_asked_for_is_refused_if_its_values_are_to_be_hidden(
+    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    """The greatest key and the last one that was read stand in bronze's progress and in notifications."""
+    table.execute("INSERT INTO t SELECT n, 'SECRET' || n FROM generate_series(1, 9) AS n")
+    house = make_house(snapshot_mode="no_data", column_mask_with_10_chars=r"public\.t\.v")
+    house.run()
+    data = {"data-collections": [r"public\.t"], "surrogate-key": "v"}
+    request = house.signal("execute-snapshot", data)
+    house.run()
+    told = notifications_of(spark, lake, request)
+    assert [note.data.get("reason", "") for note in told if "reason" in note.data] == [
+        "The surrogate key v of public.t is masked: its values are not to show."
+    ]
+    assert "SECRET" not in str(told)
+    assert spark.table(str(lake.bronze)).where("progress LIKE '%SECRET%'").isEmpty()
+
+
+def test_a_request_whose_tables_were_all_stopped_has_ended(
+    spark: SparkSession, lake: LakeLayout, house: Walhouse
+) -> None:
+    house.signal("pause-snapshot", {})
+    request = house.snapshot([T])
+    with house._writing():
+        capture = house._capture()
+        capture.begin()
+        capture.requests.take_signals()
+    house.signal("stop-snapshot", {"data-collections": [r"public\.t"]})
+    assert house.follow(request, poll_seconds=0)[-1].type is Event.ABORTED
+    assert spark.table(str(lake.bronze)).where("kind = 'snapshot'").isEmpty()
+
+
+def test_a_snapshot_that_nobody_would_read_is_not_asked_for(table: Database, make_house: MakeHouse) -> None:
+    house = make_house(snapshot_mode="initial_only")
+    house.run()
+    with pytest.raises(NotStreamingError):
+        house.snapshot([T])
 
 
 def test_rows_that_have_no_value_in_the_key_that_was_asked_for_are_a_chunk_of_their_own(

@@ -272,6 +272,23 @@ def test_a_statement_of_ones_own_says_which_rows_and_columns_an_initial_snapshot
     assert spark.table(str(lake.gold(BAG))).count() == 50
 
 
+def test_names_in_a_statement_are_those_of_the_users_sessions(
+    spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    wide.execute(
+        "CREATE EXTENSION citext",
+        "CREATE TABLE people (id int PRIMARY KEY, email citext)",
+        "INSERT INTO people VALUES (1, 'Ann'), (2, 'ANN'), (3, 'bob')",
+    )
+    house = make_house(**overrides(people="SELECT * FROM people WHERE email = 'ann'"), **SMALL)
+    house.run()
+    assert spark.table(str(lake.gold(TableName("public", "people")))).count() == 2
+    select = "SELECT * FROM people WHERE email = 'BOB'"
+    ask(house, ["people"], people=select)
+    house.run()
+    assert [proof.equal for proof in house.verify([TableName("public", "people")])] == [True]
+
+
 @pytest.mark.parametrize(
     "statement",
     ["DELETE FROM public.t RETURNING *", "SELECT 1 AS other", "SELECT 1) AS a; DROP TABLE t; SELECT (1", "SELECT", ""],

@@ -3,12 +3,15 @@
 Invariant: a signal is read again until what it did is durable in bronze's progress; positions are kept there.
 Source: Debezium 3.6, "Signaling": a signal table has three columns, read by position; a file has one JSON object a line
 and is emptied once it was read.
+A file that is being followed has ``.taken`` behind its name until its signals are durable.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +21,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from walhouse.bronze.requests.notifications import storable
 from walhouse.bronze.requests.signals import Signal
 from walhouse.changes.images import text_at
+from walhouse.errors import ConfigurationError
 from walhouse.lakehouse.answers import few_rows
-from walhouse.lakehouse.tables import create_table, current_version, table_exists
+from walhouse.lakehouse.tables import create_table, current_version, table_exists, table_id
 from walhouse.pgoutput.row import Kind, Op
 
 if TYPE_CHECKING:
@@ -40,6 +44,9 @@ COLUMNS: Final = StructType(
         StructField("data", StringType(), metadata={"comment": "What is asked for, as JSON"}),
     ]
 )
+
+_WRITTEN_SECONDS: Final = 2.0
+"""A last line without an end is one if nothing was written behind it for so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,7 @@ class SignalsFound:
     signals: list[Signal]
     position: SignalPosition
     in_file: int = 0
-    """How many bytes of the file they were."""
+    """How many bytes they were of what was taken from the file's place."""
 
 
 def ensure_signals(spark: SparkSession, layout: LakeLayout) -> None:
@@ -103,11 +110,14 @@ class SignalChannels:
         return found
 
     def forget(self, found: SignalsFound) -> None:
-        """Take what was read out of the file; what was added meanwhile stays."""
-        file = self.settings.file
-        if file is not None and found.in_file:
-            rest = file.read_bytes()[found.in_file :]
-            file.write_bytes(rest)
+        """What was read of the file need not be read again; what was written behind it meanwhile stays."""
+        if self.settings.file is None or not found.in_file:
+            return
+        taken = _taken(self.settings.file)
+        if rest := taken.read_bytes()[found.in_file :]:
+            taken.write_bytes(rest)
+        else:
+            taken.unlink()
 
     def _streamed(self, after_pass: int, to_pass: int) -> list[Signal]:
         table = self.settings.table
@@ -129,23 +139,63 @@ class SignalChannels:
         table = self.layout.ops("signals")
         if not table_exists(self.spark, table):
             return
-        first, last = found.position.of_version + 1, current_version(self.spark, self.layout, table)
+        identity, last = table_id(self.spark, self.layout, table), current_version(self.spark, self.layout, table)
+        position = found.position.of_signals(identity)  # from the beginning, if it was dropped and made again
+        first = position.of_version + 1
         if first > last:
+            found.position = position
             return
         changes = self.spark.read.option("readChangeFeed", "true").option("startingVersion", first)
         rows = changes.option("endingVersion", last).table(str(table)).where(F.col("_change_type") == "insert")
         ordered = rows.orderBy("_commit_version", "id").select(*COLUMNS.names)
         found.signals += [_of_row(row) for row in few_rows(ordered)]
-        found.position = found.position.at_version(last)
+        found.position = position.at_version(last)
 
     def _add_filed(self, found: SignalsFound) -> None:
+        """The file is moved away before it is read: who writes to its name meanwhile writes to another."""
         file = self.settings.file
-        if file is None or not file.is_file():
+        if file is None:
             return
-        whole, newline, _ = file.read_bytes().rpartition(b"\n")
-        found.in_file = len(whole) + len(newline)
-        lines = whole.decode(errors="replace").splitlines()
+        taken = _taken(file)
+        if not taken.exists():
+            if not file.is_file() or not _is_written(file):
+                return
+            _take(file, taken)
+        if not _is_written(taken):  # by somebody who had opened it before
+            return
+        content = taken.read_bytes()
+        found.in_file = len(content)
+        lines = content.decode("utf-8-sig", errors="replace").split("\n")
         found.signals += [_of_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _taken(file: Path) -> Path:
+    """Where the file is while its signals are followed."""
+    return file.with_name(f"{file.name}.taken")
+
+
+def _is_written(file: Path) -> bool:
+    """Whether it has lines, and the last of them is not being written."""
+    content = file.read_bytes()
+    return content.endswith(b"\n") or (content != b"" and time.time() - file.stat().st_mtime > _WRITTEN_SECONDS)
+
+
+def _take(file: Path, taken: Path) -> None:
+    """Move the file away, and leave an empty one for those who may only write to it."""
+    try:
+        mode = file.stat().st_mode & 0o777
+        file.rename(taken)
+        with suppress(FileExistsError):  # somebody wrote a new one already
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL, mode))
+            file.chmod(mode)
+    except OSError as error:
+        raise ConfigurationError(
+            f"The signal file {file} cannot be taken: {error.strerror}.",
+            safe="None of its signals was followed, and nothing else was changed.",
+            todo="Let walhouse write to the file's folder, or take file out of signal.enabled.channels.",
+            file=str(file),
+            path="connector.signal.file",
+        ) from None
 
 
 def _of_row(row: Mapping[str, str | None]) -> Signal:
@@ -157,7 +207,7 @@ def _of_line(number: int, line: str) -> Signal:
     """One line of the file. One that is no signal gets a type that is refused by name."""
     try:
         raw = json.loads(line)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # also a number of thousands of digits
         raw = None
     if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):
         return Signal(f"line {number}", "a line that is no signal")

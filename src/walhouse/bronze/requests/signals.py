@@ -132,14 +132,18 @@ def _execute(signal: Signal, queue: SnapshotQueue, captured: Sequence[TableName]
     tables = _matching(wanted.data_collections, captured)
     if not tables:
         raise _RefusedError(f"data-collections matches no captured table: {', '.join(wanted.data_collections)}")
-    conditions = {each.data_collection: each.filter for each in wanted.additional_conditions}
+    conditions = wanted.additional_conditions
+    for each in conditions:
+        if not _matching([each.data_collection], tables):
+            raise _RefusedError(f"additional-conditions: {each.data_collection} is none of the tables asked for")
     if wanted.type is SnapshotKind.BLOCKING:
         statements = {table: _condition_of(table, conditions) for table in tables}
         whole = (WholeTable(table, select, replaces=select is None) for table, select in statements.items())
         reading = WholeReading(signal.id, WholeKind.BLOCKING, tuple(whole))
         if any(each.tables == reading.tables for each in queue.whole):
             raise _RefusedError(_ALREADY)
-        return Answer(replace(queue, whole=(*queue.whole, reading)), (_note(signal, Event.STARTED, tables, INITIAL),))
+        started = _started(signal, wanted, tables, captured, INITIAL)
+        return Answer(replace(queue, whole=(*queue.whole, reading)), (started,))
     asked = [
         QueuedTable(
             signal.id,
@@ -153,7 +157,16 @@ def _execute(signal: Signal, queue: SnapshotQueue, captured: Sequence[TableName]
     added = longer.tables[len(queue.tables) :]
     if not added:
         raise _RefusedError(_ALREADY)
-    return Answer(longer, (_note(signal, Event.STARTED, [each.table for each in added]),))
+    return Answer(longer, (_started(signal, wanted, [each.table for each in added], captured, INCREMENTAL),))
+
+
+def _started(
+    signal: Signal, wanted: _Snapshot, tables: Iterable[TableName], captured: Sequence[TableName], of: str
+) -> Notification:
+    """Names of which no table is captured are passed over, as Debezium does, but told of."""
+    note = _note(signal, Event.STARTED, tables, of)
+    unknown = [pattern for pattern in wanted.data_collections if not _matching([pattern], captured)]
+    return replace(note, data={**note.data, "not_captured": ",".join(unknown)}) if unknown else note
 
 
 _ALREADY: Final = "these tables are being read already, under the same condition"
@@ -167,8 +180,11 @@ def _stop(signal: Signal, queue: SnapshotQueue, captured: Sequence[TableName]) -
     if not gone:
         raise _RefusedError("no such table is being read, or waits to be")
     left = queue.without(gone)
+    requests = dict.fromkeys(each.request for each in queue.tables if left.has_none_of(each.request))
+    ended = (_note(replace(signal, id=request), Event.ABORTED, gone) for request in requests if request != signal.id)
     # with nothing left to go on with, a pause would stop the next one
-    return Answer(replace(left, paused=left.paused and bool(left.tables)), (_note(signal, Event.ABORTED, gone),))
+    left = replace(left, paused=left.paused and bool(left.tables))
+    return Answer(left, (_note(signal, Event.ABORTED, gone), *ended))
 
 
 def _pause(signal: Signal, queue: SnapshotQueue, captured: Sequence[TableName]) -> Answer:
@@ -241,6 +257,8 @@ def _object(signal: Signal) -> dict[str, object]:
         raise _RefusedError(f"the data is no JSON (line {error.lineno}, column {error.colno})") from None
     except RecursionError:
         raise _RefusedError("the data is nested too deeply") from None
+    except ValueError:  # Python reads no integer of thousands of digits
+        raise _RefusedError("the data has a number that is too long") from None
     if not isinstance(data, dict):
         raise _RefusedError("the data is no JSON object")
     return data
@@ -256,11 +274,9 @@ def _matching(patterns: Sequence[str], tables: Sequence[TableName]) -> list[Tabl
     return list(found)
 
 
-def _condition_of(table: TableName, conditions: Mapping[str, str]) -> str | None:
-    return next(
-        (text for pattern, text in conditions.items() if any_matches((pattern,), str(table), case_sensitive=False)),
-        None,
-    )
+def _condition_of(table: TableName, conditions: Sequence[_Condition]) -> str | None:
+    """The first that is for the table, as Debezium has it."""
+    return next((each.filter for each in conditions if _matching([each.data_collection], [table])), None)
 
 
 def _note(signal: Signal, event: Event, tables: Iterable[TableName], of: str = INCREMENTAL) -> Notification:

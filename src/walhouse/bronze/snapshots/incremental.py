@@ -19,6 +19,7 @@ from walhouse.bronze.snapshots.estimate import of_chunks
 from walhouse.bronze.snapshots.faults import OF_THE_SERVER
 from walhouse.bronze.snapshots.queue import REPAIR
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
+from walhouse.config.masks import first_matching
 from walhouse.errors import ConditionError, SourceError, TableChangedError
 from walhouse.pgoutput.row import CHUNK_ID
 from walhouse.postgres.key_chunks import KeyChunk, chunk_ends, estimated_rows, keyed_table, largest_key
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from walhouse.bronze.progress import Progress
     from walhouse.bronze.snapshots.beside import Written
     from walhouse.bronze.snapshots.queue import QueuedTable, SnapshotQueue
+    from walhouse.config.masks import MaskRule
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.key_chunks import Key, KeyedTable
 
@@ -97,7 +99,7 @@ class IncrementalSnapshots(BronzeReader):
             return self._skipped(
                 progress, ScanStatus.NO_PRIMARY_KEY, "changes do not tell its rows apart, so a part cannot be read"
             )
-        _require_columns(relation, head.key)
+        _require_columns(relation, head.key, self._settings.masks.rules)
         table = keyed_table(
             self._conn,
             relation,
@@ -204,11 +206,15 @@ class IncrementalSnapshots(BronzeReader):
         return ChunksRead(replace(progress, queue=queue).telling(*told), None)
 
 
-def _require_columns(relation: RelationDescription, key: Sequence[str] | None) -> None:
-    """Raises ConditionError if there are no such columns."""
+def _require_columns(relation: RelationDescription, key: Sequence[str] | None, masks: Sequence[MaskRule]) -> None:
+    """Raises ConditionError if there are no such columns, or if values of one are to be hidden: the last key that was
+    read stands in bronze and in notifications."""
     for name in key or ():
         if name not in relation.column_names:
             problem = f"The surrogate key {name} of {relation.name} is no captured column."
+            raise ConditionError(problem, table=str(relation.name))
+        if name not in relation.row_key and first_matching(masks, f"{relation.name}.{name}"):
+            problem = f"The surrogate key {name} of {relation.name} is masked: its values are not to show."
             raise ConditionError(problem, table=str(relation.name))
 
 

@@ -1,0 +1,30 @@
+"""An error of the server is told in its words only where they are the server's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from walhouse.errors import SourceError
+from walhouse.postgres.connection import source_errors
+
+if TYPE_CHECKING:
+    from walhouse.postgres.connection import Connection
+
+pytestmark = pytest.mark.server
+
+
+@pytest.mark.parametrize("state", ["57014", "42501", "08006", "XX000", "P0001"])
+def test_what_a_function_of_a_users_says_is_withheld_whatever_its_sqlstate(state: str, connection: Connection) -> None:
+    """It may quote a row."""
+    raising = f"DO $$ BEGIN RAISE EXCEPTION 'a SECRET' USING ERRCODE = '{state}'; END $$"
+    with pytest.raises(SourceError) as raised, source_errors(table="public.t"):
+        connection.execute(raising.encode())
+    assert "SECRET" not in str(raised.value)
+    assert "SECRET" not in repr(raised.value.__cause__)
+
+
+def test_the_servers_own_words_are_told(connection: Connection) -> None:
+    with pytest.raises(SourceError, match=r"no_such_table"), source_errors():
+        connection.execute("SELECT FROM no_such_table")
