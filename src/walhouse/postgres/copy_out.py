@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 from psycopg import generators, pq
+from psycopg.waiting import Wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from psycopg import sql
+    from psycopg.abc import PQGen
 
     from walhouse.postgres.connection import Connection
 
@@ -50,14 +52,23 @@ def copied_blocks(connection: Connection, statement: sql.Composed) -> Iterator[l
 def _next_block(connection: Connection) -> bytes | None:
     """The next block, waited for if need be; None at the end. A function of its own, so that nothing else holds it."""
     pgconn = connection.pgconn
-    length, data = pgconn.get_copy_data(1)
-    if length > 0:
-        return bytes(data)
-    if length == 0:
-        received = connection.wait(generators.copy_from(pgconn))
-        return bytes(received) if isinstance(received, memoryview) else None
+    while True:
+        length, data = pgconn.get_copy_data(1)
+        if length > 0:
+            return bytes(data)
+        if length < 0:
+            break
+        connection.wait(_received(pgconn))
     _require(connection.wait(generators.fetch_many(pgconn)), pq.ExecStatus.COMMAND_OK)
     return None
+
+
+def _received(pgconn: pq.abc.PGconn) -> PQGen[None]:
+    """More from the server. Not the driver's ``copy_from``: at the COPY's end it suffers no statement behind it, as the
+    transaction's end is one, and whether it or we come upon that is a matter of time."""
+    while not (yield Wait.R):
+        pass
+    pgconn.consume_input()
 
 
 def _require(results: list[pq.abc.PGresult], status: pq.ExecStatus) -> None:

@@ -44,8 +44,8 @@ def test_a_table_that_is_added_while_a_pass_looks_at_the_publication_is_read(
     database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look at the publication and the one at its tables: known, it would not count as added later."""
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
-    house = make_house()
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION walhouse_test FOR TABLE t")
+    house = make_house(publication_autocreate_mode="disabled")
     house.run()
     database.execute("CREATE TABLE late (id int PRIMARY KEY)", "INSERT INTO late SELECT generate_series(1, 10)")
     look = Stream._publication
