@@ -93,6 +93,8 @@ class Stream(BronzeReader):
         At each start, as nothing may have come to be streamed; and after a pass that left out changes of a table that
         is captured by now. Raises PublicationChangedError, NameCollisionError.
         """
+        if not self._reads:
+            return None
         publication, catalog = self._published(progress)
         coverage = self._looked(progress, publication, catalog)
         looked = replace(progress, publication=publication.fingerprint, coverage=coverage)
@@ -140,15 +142,16 @@ class Stream(BronzeReader):
         for oid, name in names.items():
             if captured.get(oid) != name and (has_more or oid in captured or name in known):
                 lacking.add(oid)
-        return Coverage.of(names, state.existing, lacking | made_again(old, new))
+        lacking |= made_again(old, new)
+        signals = (oid for oid, name in names.items() if name == self._settings.signals.table)  # of use once, if at all
+        return Coverage.of(names, state.existing, lacking.difference(signals))
 
     def _added(self, progress: Progress, catalog: Mapping[int, RelationDescription]) -> list[RelationDescription]:
         """Captured tables that are to be read, and may be now."""
         if not self._reads or progress.coverage is None:
             return []
-        wanted = (catalog[oid] for oid in sorted(progress.coverage.wanted & catalog.keys()))
-        own = self._settings.signals.table
-        return [relation for relation in wanted if relation.name != own and self._attempts.is_due(relation.oid)]
+        wanted = sorted(progress.coverage.wanted & catalog.keys())
+        return [catalog[oid] for oid in wanted if self._attempts.is_due(oid)]
 
     @property
     def _reads(self) -> bool:
@@ -161,8 +164,7 @@ class Stream(BronzeReader):
         """
         while True:
             state, catalog = self._publication(progress), self._catalog()
-            again = self._publication(progress)
-            if (again.fingerprint, again.existing) == (state.fingerprint, state.existing):
+            if self._publication(progress).fingerprint == state.fingerprint:
                 return state, catalog
 
     def _publication(self, progress: Progress) -> PublicationState:
