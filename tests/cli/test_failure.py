@@ -18,7 +18,7 @@ def test_our_errors_say_what_is_wrong_what_is_safe_and_what_to_do(capsys: pytest
     assert err.splitlines() == [
         "error SlotGapError",
         "  what  The slot is ahead of bronze.",
-        "  safe  What bronze holds is safe; the slot keeps everything after it.",
+        "  safe  What bronze holds is safe; the slot was not moved by this command.",
         " to do  Start a new lake.",
         "        slot=s, bronze_lsn=0/1",
     ]

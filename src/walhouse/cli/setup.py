@@ -12,7 +12,6 @@ import typer
 
 from walhouse.cli import options
 from walhouse.cli.logs import log
-from walhouse.config.values import AutocreateMode
 from walhouse.errors import ConfigurationError, SourceError
 
 
@@ -93,6 +92,8 @@ def drop(
 ) -> None:
     """Remove slot and publication from the source (with publication.autocreate.mode disabled the slot alone). The lake
     stays, and cannot be continued."""
+    from walhouse.config.values import AutocreateMode  # noqa: PLC0415  (imports pydantic: help is to be quick)
+
     with options.house(context, conf, log_format) as house:
         connector = house.configuration.connector
         is_ours = connector.publication_autocreate_mode is not AutocreateMode.DISABLED
