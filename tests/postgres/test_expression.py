@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -58,6 +59,14 @@ def test_what_would_leave_its_parentheses_or_leaves_something_open_is_found(esca
 )
 def test_what_stays_is_let_through(staying: str) -> None:
     assert not leaves_its_parentheses(staying)
+
+
+@pytest.mark.parametrize("text", ["E'' " + "-" * 5000, "E''" + " --\n" * 2000 + "x", "E'" + "\\'" * 5000, "'" * 9999])
+def test_it_takes_no_time_whatever_it_is_given(text: str) -> None:
+    """A signal's condition is looked at by capture itself."""
+    began = time.process_time()
+    leaves_its_parentheses(text)
+    assert time.process_time() - began < 1
 
 
 @settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

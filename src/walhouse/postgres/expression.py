@@ -14,16 +14,19 @@ if TYPE_CHECKING:
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.connection import Connection
 
-_ESCAPED: Final = r"'(?:[^'\\]|\\.|'')*'"
+_ESCAPED: Final = r"'(?:[^'\\]|\\.|'')*+'"
+_ON_A_NEW_LINE: Final = r"(?:[ \t\f\v]|--[^\n\r]*+)*+[\n\r](?:\s|--[^\n\r]*+[\n\r])*+"
+"""Between the parts of one string. Nothing here is given back once it is matched: there are many ways to read dashes as
+comments, and trying them all would take for ever."""
 _TOKEN: Final = re.compile(
     rf"""
     (?P<comment>/\*)                                    # these nest
     | (?P<quote>\$(?:[A-Za-z_\x80-\U0010ffff][\w\x80-\U0010ffff]*)?\$)
     | --[^\n\r]*
-    | [eE]{_ESCAPED}(?:(?:\s|--[^\n\r]*)*[\n\r](?:\s|--[^\n\r]*)*{_ESCAPED})*   # goes on after a new line
+    | [eE]{_ESCAPED}(?:{_ON_A_NEW_LINE}{_ESCAPED})*+
     | [A-Za-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*     # a name may hold a $, and end in e before a string
     | \$[0-9]+
-    | '(?:[^']|'')*' | "(?:[^"]|"")*"
+    | '(?:[^']|'')*+' | "(?:[^"]|"")*+"
     | (?P<open>['"]) | (?P<mark>[();]) | .
     """,
     re.DOTALL | re.VERBOSE | re.ASCII,
