@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
+    from walhouse.api import Walhouse
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.postgres.publication import PublicationState
 
@@ -66,17 +67,10 @@ def test_a_table_that_is_added_while_a_pass_looks_at_the_publication_is_read(
 
 
 def test_a_row_that_moved_without_its_value_is_read_again_where_a_table_without_a_key_was_added_meanwhile(
-    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+    spark: SparkSession, database: Database, lake: LakeLayout, long_rows: Walhouse
 ) -> None:
     """Gold waits for that table: it cannot tell yet which rows lack something."""
-    database.execute(
-        "CREATE TABLE t (id int PRIMARY KEY, v text)",
-        "ALTER TABLE t ALTER v SET STORAGE EXTERNAL",
-        "INSERT INTO t SELECT n, repeat('x', 9000) FROM generate_series(1, 500) AS n",
-    )
-    unread = {"snapshot_include_collection_list": "none.none"}
-    house = make_house(**unread, incremental_snapshot_chunk_size=100, lake_snapshot_pass_rows=100)
-    house.run()
+    house = long_rows
     with house._writing():
         rounds = house._rounds(Silent())
         capture = rounds.open_capture()

@@ -16,26 +16,11 @@ from walhouse.rounds import capture_report
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
     from walhouse.api import Walhouse
     from walhouse.lakehouse.layout import LakeLayout
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
-
-
-@pytest.fixture
-def house(database: Database, make_house: MakeHouse) -> Walhouse:
-    """Captures a table of 500 rows with long values that are out of line, without an initial snapshot."""
-    database.execute(
-        "CREATE TABLE t (id int PRIMARY KEY, v text)",
-        "ALTER TABLE t ALTER v SET STORAGE EXTERNAL",
-        "INSERT INTO t SELECT n, repeat('x', 9000) FROM generate_series(1, 500) AS n",
-    )
-    unread = {"snapshot_include_collection_list": "none.none"}
-    house = make_house(**unread, incremental_snapshot_chunk_size=100, lake_snapshot_pass_rows=100)
-    house.run()
-    return house
 
 
 def _move_while_chunks_are_read(house: Walhouse, database: Database, moving: str) -> None:
@@ -54,21 +39,21 @@ def _move_while_chunks_are_read(house: Walhouse, database: Database, moving: str
 
 
 def test_all_rows_that_moved_are_read_again_a_few_at_a_time(
-    spark: SparkSession, database: Database, lake: LakeLayout, house: Walhouse, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, database: Database, lake: LakeLayout, long_rows: Walhouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(api, "_KEYS_AGAIN", 10)
-    _move_while_chunks_are_read(house, database, "UPDATE t SET id = -id WHERE id > 400")
-    house.run()
+    _move_while_chunks_are_read(long_rows, database, "UPDATE t SET id = -id WHERE id > 400")
+    long_rows.run()
     assert spark.table(str(lake.gold(T))).where("_unavailable IS NOT NULL").isEmpty()
-    assert all(proof.equal for proof in house.verify())
+    assert all(proof.equal for proof in long_rows.verify())
 
 
 def test_rows_that_are_gone_do_not_keep_those_after_them_from_being_read(
-    spark: SparkSession, database: Database, lake: LakeLayout, house: Walhouse, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, database: Database, lake: LakeLayout, long_rows: Walhouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are deleted after gold was looked at, and before they are read: that chunk has no row."""
     monkeypatch.setattr(api, "_KEYS_AGAIN", 10)
-    _move_while_chunks_are_read(house, database, "UPDATE t SET id = -id WHERE id > 400 AND id <= 430")
+    _move_while_chunks_are_read(long_rows, database, "UPDATE t SET id = -id WHERE id > 400 AND id <= 430")
     gone: list[object] = []
 
     def looked(*arguments: object) -> Unresolved:
@@ -79,14 +64,14 @@ def test_rows_that_are_gone_do_not_keep_those_after_them_from_being_read(
         return found
 
     monkeypatch.setattr(api, "unresolved_keys", looked)
-    house.run()
+    long_rows.run()
     assert gone
     assert spark.table(str(lake.gold(T))).where("_unavailable IS NOT NULL").isEmpty()
-    assert [(proof.equal, proof.gold_rows) for proof in house.verify()] == [(True, 490)]
+    assert [(proof.equal, proof.gold_rows) for proof in long_rows.verify()] == [(True, 490)]
 
 
 def test_rows_that_lack_their_value_still_are_not_read_for_ever(
-    house: Walhouse, monkeypatch: pytest.MonkeyPatch
+    long_rows: Walhouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[tuple[int, int] | None] = []
 
@@ -96,7 +81,7 @@ def test_rows_that_lack_their_value_still_are_not_read_for_ever(
         looks.append(after)
         return Unresolved([("1",)], (8, 1)) if after is None else Unresolved([], None)
 
-    house.snapshot([T], "id < 3")
+    long_rows.snapshot([T], "id < 3")
     monkeypatch.setattr(api, "unresolved_keys", never_there)
-    house.run()
+    long_rows.run()
     assert looks == [None, *[(8, 1), None] * 4, (8, 1)]
