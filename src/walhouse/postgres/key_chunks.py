@@ -49,7 +49,9 @@ class KeyedTable:
     row_filter: str | None = None
     """The publication's WHERE expression, as SQL."""
     condition: str | None = None
-    """The user's WHERE expression, as SQL."""
+    """A WHERE expression, as SQL."""
+    by_user: bool = True
+    """Whether the condition is a user's: only for these are names found as in a session of theirs."""
     operators: tuple[str, ...] | None = None
     """For each column of the key the schema of the operators that its order is by; None if all are built in."""
 
@@ -117,8 +119,12 @@ def keyed_table(
     *,
     publication: str,
     condition: str | None,
+    by_user: bool = True,
 ) -> KeyedTable:
-    """The table as it is now. Raises ConditionError if the condition is no expression over its columns."""
+    """The table as it is now. Raises ConditionError if the condition is no expression over its columns.
+
+    ``by_user``: whether it is a user's, and not one of ours (``keys_condition``).
+    """
     name = relation.name
     with source_errors(table=str(name)):
         fingerprint = connection.execute(_fingerprint(relation.oid)).fetchone()
@@ -130,6 +136,7 @@ def keyed_table(
         columns="" if fingerprint is None else fingerprint[0],
         row_filter=row_filter(connection, publication, name),
         condition=condition,
+        by_user=by_user,
         operators=None if set(operators) == {"pg_catalog"} else operators,
     )
     if condition is not None:
@@ -195,8 +202,7 @@ def read_chunk(
     table = chunk.table
     with source_errors(table=str(table.name)):
         snapshot = _standby_snapshot(connection, table) if on_standby else _primary_snapshot(connection, table)
-        if table.condition is not None:
-            find_names_as_the_user(connection, table.relation)
+        _find_names(connection, table)
         for blocks in copied_blocks(connection, _copy(chunk)):
             yield snapshot, blocks
 
@@ -246,7 +252,7 @@ def _require_expression(connection: Connection, table: KeyedTable, condition: st
         try:
             with connection.transaction():
                 connection.execute("SET TRANSACTION READ ONLY")
-                find_names_as_the_user(connection, table.relation)
+                _find_names(connection, table)
                 connection.execute(_with_escaped_percents(statement, connection), [True])
         except psycopg.errors.InsufficientPrivilege:
             raise
@@ -259,9 +265,13 @@ def _reading(connection: Connection, table: KeyedTable) -> Iterator[None]:
     """A transaction that only reads; a condition's names are the user's."""
     with source_errors(table=str(table.name)), connection.transaction():
         connection.execute("SET TRANSACTION READ ONLY")
-        if table.condition is not None:
-            find_names_as_the_user(connection, table.relation)
+        _find_names(connection, table)
         yield
+
+
+def _find_names(connection: Connection, table: KeyedTable) -> None:
+    if table.condition is not None and table.by_user:
+        find_names_as_the_user(connection, table.relation)
 
 
 def _no_expression(table: KeyedTable, why: str) -> ConditionError:

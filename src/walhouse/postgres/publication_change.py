@@ -40,14 +40,12 @@ def changed_behind_our_back(
     for setting in ("publishes", "via_root", "generated_columns"):
         if before[setting] != after[setting]:
             return f"its setting {setting} was {before[setting]} and is {after[setting]}"
-    for kind, fine in (("tables", {*unconcerned}), ("schemas", set[int]())):
+    for kind, fine, mendable in (("tables", unconcerned, readable), ("schemas", (), ())):
         for oid, (entry, name) in before[kind].items():
             found = after[kind].get(oid)
-            if int(oid) in fine:
-                continue
-            if found is None:
+            if found is None and int(oid) not in fine:
                 return f"{kind.removesuffix('s')} {name} was removed from it"
-            if found[0] != entry and not (kind == "tables" and int(oid) in readable):
+            if found is not None and found[0] != entry and int(oid) not in (*fine, *mendable):
                 return f"{kind.removesuffix('s')} {name} was removed from it and added again"
     return None
 

@@ -56,6 +56,20 @@ def test_a_file_is_read_again_until_its_signals_are_durable(channels: SignalChan
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("", 0o662), "who may only write to it goes on"
 
 
+def test_a_file_is_found_behind_a_link_and_made_again_where_a_process_died_before_it_was(
+    channels: SignalChannels, file: Path, tmp_path: Path
+) -> None:
+    real = tmp_path / "elsewhere.txt"
+    real.write_text(lines("a"))
+    file.symlink_to(real)
+    assert ids(channels, forget=False) == ["a"]
+    real.unlink()
+    assert ids(channels) == ["a"]
+    with real.open("a") as appending:
+        appending.write(lines("b"))
+    assert (ids(channels), ids(channels), file.is_symlink()) == (["b"], [], True)
+
+
 def test_what_is_written_while_a_file_is_followed_comes_after_it(channels: SignalChannels, file: Path) -> None:
     file.write_text(lines("a"))
     with file.open("a") as opened_before:

@@ -113,9 +113,11 @@ class SignalChannels:
         """What was read of the file need not be read again; what was written behind it meanwhile stays."""
         if self.settings.file is None or not found.in_file:
             return
-        taken = _taken(self.settings.file)
+        taken = _taken(self.settings.file.resolve())
         if rest := taken.read_bytes()[found.in_file :]:
-            taken.write_bytes(rest)
+            left = taken.with_name(f"{taken.name}.rest")
+            left.write_bytes(rest)
+            left.replace(taken)
         else:
             taken.unlink()
 
@@ -156,14 +158,16 @@ class SignalChannels:
         file = self.settings.file
         if file is None:
             return
-        taken = _taken(file)
-        if not taken.exists():
-            if not file.is_file() or not _is_written(file):
-                return
-            _take(file, taken)
-        if not _is_written(taken):  # by somebody who had opened it before
-            return
-        content = taken.read_bytes()
+        try:
+            content = _take(file.resolve())
+        except OSError as error:
+            raise ConfigurationError(
+                f"The signal file {file} cannot be taken: {error.strerror}.",
+                safe="None of its signals was followed, and nothing else was changed.",
+                todo="Let walhouse write to the file and its folder, or take file out of signal.enabled.channels.",
+                file=str(file),
+                path="connector.signal.file",
+            ) from None
         found.in_file = len(content)
         lines = content.decode("utf-8-sig", errors="replace").split("\n")
         found.signals += [_of_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
@@ -180,22 +184,18 @@ def _is_written(file: Path) -> bool:
     return content.endswith(b"\n") or (content != b"" and time.time() - file.stat().st_mtime > _WRITTEN_SECONDS)
 
 
-def _take(file: Path, taken: Path) -> None:
-    """Move the file away, and leave an empty one for those who may only write to it."""
-    try:
-        mode = file.stat().st_mode & 0o777
+def _take(file: Path) -> bytes:
+    """What is to be followed: of the file, moved away now, or of before. An empty one stays for who may only write
+    to it."""
+    taken = _taken(file)
+    if not taken.exists():
+        if not file.is_file() or not _is_written(file):
+            return b""
         file.rename(taken)
-        with suppress(FileExistsError):  # somebody wrote a new one already
-            os.close(os.open(file, os.O_CREAT | os.O_EXCL, mode))
-            file.chmod(mode)
-    except OSError as error:
-        raise ConfigurationError(
-            f"The signal file {file} cannot be taken: {error.strerror}.",
-            safe="None of its signals was followed, and nothing else was changed.",
-            todo="Let walhouse write to the file's folder, or take file out of signal.enabled.channels.",
-            file=str(file),
-            path="connector.signal.file",
-        ) from None
+    with suppress(FileExistsError):  # somebody wrote a new one already
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL))
+        file.chmod(taken.stat().st_mode & 0o777)
+    return taken.read_bytes() if _is_written(taken) else b""  # somebody may write to it still who had opened it
 
 
 def _of_row(row: Mapping[str, str | None]) -> Signal:

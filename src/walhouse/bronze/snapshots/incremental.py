@@ -17,7 +17,7 @@ from walhouse.bronze.requests.notifications import Event, Notification, RowsOf, 
 from walhouse.bronze.snapshots.chunks import KeyChunksPlan
 from walhouse.bronze.snapshots.estimate import of_chunks
 from walhouse.bronze.snapshots.faults import OF_THE_SERVER
-from walhouse.bronze.snapshots.queue import REPAIR
+from walhouse.bronze.snapshots.queue import REPAIR, is_own
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
 from walhouse.config.masks import first_matching
 from walhouse.errors import ConditionError, SourceError, TableChangedError
@@ -106,6 +106,7 @@ class IncrementalSnapshots(BronzeReader):
             head.key or relation.row_key,
             publication=self._settings.publication,
             condition=head.condition,
+            by_user=not is_own(head.request),
         )
         upto = head.upto or largest_key(self._conn, table)
         if upto is None and not table.has_rows_without_key:
