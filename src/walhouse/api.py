@@ -39,7 +39,7 @@ from walhouse.lakehouse.lock import WriteLock
 from walhouse.lakehouse.session import get_session
 from walhouse.lakehouse.tables import register_tables, table_exists
 from walhouse.ops.reporting import Reporter, Silent
-from walhouse.ops.retry import Retry, despite_contention
+from walhouse.ops.retry import Retry, despite_passing
 from walhouse.ops.status import Status, read_status
 from walhouse.postgres.check import check_source
 from walhouse.postgres.connection import connect, is_alive
@@ -194,7 +194,7 @@ class Walhouse:
             if start_new_generation:
                 new_generation(self.spark, self.layout)
             reporter, capture = progress or Silent(), self._capture()
-            despite_contention(lambda: capture.begin(capture_report(reporter), starts=True))
+            despite_passing(lambda: capture.begin(capture_report(reporter), starts=True))
             return capture_all(capture, reporter)
 
     def silver(self, progress: Reporter | None = None) -> int:
@@ -297,7 +297,7 @@ class Walhouse:
         reporter = progress or Silent()
         with self._writing():
             capture = self._capture()
-            despite_contention(capture.begin)
+            despite_passing(capture.begin)
             verification = Verification(
                 self.spark,
                 self.layout,
@@ -308,7 +308,7 @@ class Walhouse:
                 conn=self._connect(),
                 threads=self.configuration.lake.parallel_tables,
             )
-            return despite_contention(lambda: verification.run(tables, reporter, limit))
+            return despite_passing(lambda: verification.run(tables, reporter, limit))
 
     def events(
         self,

@@ -268,6 +268,19 @@ class UnknownRelationError(FrameError):
     """A change for a relation that was not described before it. Fields: oid, lsn."""
 
 
+# Spark ---------------------------------------------------------------------------------------------------------------
+
+
+class WorkerLostError(WalhouseError):
+    """A Python process that ran a task of Spark's died in the midst of it. Fields: fault, where.
+
+    ``fault`` is what Python wrote while it died, if it could, and ``where`` the innermost of its frames.
+    """
+
+    safe = "Nothing of that task was committed, and the slot was not moved."
+    todo = "Run it again. If it dies again: is there memory enough for two cores' tasks? If so, report it."
+
+
 # The lake ------------------------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from walhouse.errors import WalhouseError
-from walhouse.ops.retry import despite_contention, retry_for
+from walhouse.ops.retry import despite_passing, retry_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ class Rounds:
         """Until the source's LSN of now, and everything that signals ask for, is applied."""
         capture = self.open_capture()
         report = capture_report(self.reporter)
-        despite_contention(lambda: capture.begin(report, starts=True))
+        despite_passing(lambda: capture.begin(report, starts=True))
         while True:
             progress = capture_all(capture, self.reporter)
             self.apply(progress)
@@ -115,10 +115,10 @@ class Rounds:
 def capture_all(capture: Capture, reporter: Reporter) -> Progress:
     """The stream, then what signals ask for, until nothing is left."""
     report = capture_report(reporter)
-    capture.run(capture.target(), report)
+    despite_passing(lambda: capture.run(capture.target(), report))
     capture.requests.take_signals()
     while capture.requests.any_readable:
-        despite_contention(lambda: capture.requests.read(report))
+        despite_passing(lambda: capture.requests.read(report))
         capture.requests.take_signals()
     return capture.progress
 

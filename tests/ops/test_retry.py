@@ -18,7 +18,7 @@ from walhouse.errors import (
     TruncatedFrameError,
     WalhouseError,
 )
-from walhouse.ops.retry import POLICY, Retry, despite_contention, retry_for
+from walhouse.ops.retry import POLICY, Retry, despite_passing, retry_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,10 +62,10 @@ def test_work_that_others_got_in_the_way_of_is_done_again_but_not_for_ever(monke
             return "done"
 
         if outcome == "done":
-            assert despite_contention(work) == "done"
+            assert despite_passing(work) == "done"
         else:
             with pytest.raises(LockTimeoutError):
-                despite_contention(work)
+                despite_passing(work)
 
 
 def test_any_other_error_of_that_work_is_seen_at_once() -> None:
@@ -76,5 +76,5 @@ def test_any_other_error_of_that_work_is_seen_at_once() -> None:
         raise SourceUnreachableError("It does not answer.")
 
     with pytest.raises(SourceUnreachableError):
-        despite_contention(work)
+        despite_passing(work)
     assert len(calls) == 1

@@ -10,6 +10,8 @@ import pytest
 
 from walhouse.errors import NotProvenError
 from walhouse.names import TableName
+from walhouse.postgres.snapshot import locked_tables
+from walhouse.proof import verify
 from walhouse.proof.verify import Verification
 
 if TYPE_CHECKING:
@@ -70,6 +72,47 @@ def test_a_truncate_while_the_source_is_read_is_soon_let_through_and_the_proof_m
     assert proof.equal
     assert (proof.source_rows, proof.gold_rows) == (0, 0)
     assert waited[0] < 6
+
+
+@pytest.mark.parametrize(
+    ("statement", "known", "locks"),
+    [
+        ("ALTER TABLE t ADD COLUMN more int", ["id", "v", "more"], 2),
+        ("ALTER TABLE t DROP COLUMN v", ["id"], 2),
+        ("UPDATE t SET v = 1", ["id", "v"], 1),
+    ],
+)
+def test_a_table_that_is_altered_before_the_proof_has_locked_it_is_compared_as_it_is_then(
+    statement: str,
+    known: list[str],
+    locks: int,
+    database: Database,
+    make_house: MakeHouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A column that the proof does not know of would not be compared at all."""
+    house = house_with_rows(database, make_house)
+    done: list[bool] = []
+    columns: list[list[str]] = []
+
+    def altered_before(*arguments: Any) -> Any:
+        if not done:
+            database.execute(statement, "UPDATE t SET id = -id")
+        done.append(True)
+        return locked_tables(*arguments)
+
+    read = Verification._read
+
+    def seen(verification: Verification, relation: Any, *arguments: Any, **keywords: Any) -> Any:
+        columns.append([column.name for column in relation.columns])
+        return read(verification, relation, *arguments, **keywords)
+
+    monkeypatch.setattr(verify, "locked_tables", altered_before)
+    monkeypatch.setattr(Verification, "_read", seen)
+    (proof,) = house.verify()
+    assert proof.equal
+    assert (proof.source_rows, proof.gold_rows) == (100, 100)
+    assert (columns, len(done)) == ([known], locks)
 
 
 @pytest.mark.parametrize(

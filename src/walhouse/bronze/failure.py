@@ -7,6 +7,7 @@ text of a task's exception, so the error travels in it as one line of JSON; it n
 from __future__ import annotations
 
 import json
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MARK: Final = "walhouse-error "
+
+_DIED: Final = re.compile(
+    r"Python worker exited unexpectedly \(crashed\)"
+    r"(?:: (?P<fault>Fatal Python error: [^\n]+)(?P<trace>(?:\n[^\n]*){2,12}))?"
+)
+"""How Spark says that a task's Python process is gone, with what that process wrote while it died."""
+
+_FRAME: Final = re.compile(r'File "[^"\n]*?([^"/\n]+)", line (\d+) in (\S+)')
+_FRAMES: Final = 4
 
 
 class TaskError(Exception):
@@ -48,10 +58,24 @@ def on_driver() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JJavaError) as exception:
-        error = carried_error(str(exception))
+        error = carried_error(str(exception)) or lost_worker(str(exception))
         if error is None:
             raise
         raise error from None
+
+
+def lost_worker(text: str) -> errors.WorkerLostError | None:
+    """That a task's Python process died, if that is what the text of Spark's exception says."""
+    died = _DIED.search(text)
+    if died is None:
+        return None
+    fault = died["fault"] or "it was killed, or ended by itself"
+    frames = _FRAME.findall(died["trace"] or "")[:_FRAMES]
+    where = ", ".join(f"{function} ({file} {line})" for file, line, function in frames) or None
+    place = f", in {where}" if where else ""
+    return errors.WorkerLostError(
+        f"A Python process of Spark's died in the midst of a task: {fault}{place}.", fault=fault, where=where
+    )
 
 
 def carried_error(text: str) -> errors.WalhouseError | None:

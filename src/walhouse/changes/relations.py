@@ -43,8 +43,9 @@ class RelationCatalog:
             self._read_to = to_pass
         if to_pass <= self._read_to:
             return
-        for row in sorted(self._rows(self._read_to + 1, to_pass), key=itemgetter("pass")):
-            self._known[int(row["relation_version"])] = RelationDescription.from_json(row["relation"])
+        rows = sorted(self._rows(self._read_to + 1, to_pass), key=itemgetter("pass"))
+        read = {int(row["relation_version"]): RelationDescription.from_json(row["relation"]) for row in rows}
+        self._known = {**self._known, **read}  # a new one: another thread may be going through that of before
         self._read_to = to_pass
 
     def _rows(self, first_pass: int, last_pass: int) -> list[dict[str, Any]]:

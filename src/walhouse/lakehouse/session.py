@@ -108,6 +108,9 @@ def local_session(
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "walhouse-unused-warehouse"),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.worker.reuse": "true",
+        # a task's process that dies says where
+        "spark.python.worker.faulthandler.enabled": "true",
+        "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
         # INT96, the default, is deprecated, has no statistics, and costs a fourteenth of what writing bronze does
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # else each expression built in Python asks Java six times more, to say in an error which line built it

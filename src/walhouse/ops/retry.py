@@ -5,6 +5,7 @@ Invariant: the place that raises an error does not decide this; an error that is
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -23,6 +24,7 @@ from walhouse.errors import (
     TableChangedError,
     WalhouseError,
     WalNotFlushedError,
+    WorkerLostError,
 )
 
 if TYPE_CHECKING:
@@ -52,12 +54,16 @@ POLICY: Final[dict[type[WalhouseError], Retry]] = {
     StandbyNotStillError: Retry(delay_seconds=5, times=10),
     StandbyNotStreamingError: Retry(delay_seconds=2, times=30),
     TableChangedError: Retry(delay_seconds=2, times=6),
+    WorkerLostError: Retry(delay_seconds=2, times=2),
 }
-"""Used by continuous runs: whoever runs a single command sees the error at once, but for ``CONTENTION``."""
+"""Used by continuous runs: whoever runs a single command sees the error at once, but for ``PASSING``."""
 
-CONTENTION: Final = (LockTimeoutError, SnapshotLostError, RecoveryConflictError)
-"""What others did on the source at that very moment. A TRUNCATE that came while tables were read, for instance, waits
-for the readers that are there, and those that come wait for it: only if the first let go can all go on."""
+PASSING: Final = (LockTimeoutError, SnapshotLostError, RecoveryConflictError, TableChangedError, WorkerLostError)
+"""What others did on the source at that very moment, and a task's process that died. A TRUNCATE that came while tables
+were read, for instance, waits for the readers that are there, and those that come wait for it: only if the first let go
+can all go on."""
+
+log = logging.getLogger(__name__)
 
 
 def retry_for(error: WalhouseError, slot: Retry | None = None) -> Retry | None:
@@ -67,15 +73,17 @@ def retry_for(error: WalhouseError, slot: Retry | None = None) -> Retry | None:
     return POLICY.get(type(error))
 
 
-def despite_contention(work: Callable[[], Result]) -> Result:
-    """Do the work, which is safe to be done again from its beginning, again after an error of ``CONTENTION``."""
+def despite_passing(work: Callable[[], Result]) -> Result:
+    """Do the work, which is safe to be done again from its beginning, again after an error of ``PASSING``."""
     failures = 0
     while True:
         try:
             return work()
-        except CONTENTION as error:
+        except PASSING as error:
             policy = POLICY[type(error)]
             failures += 1
             if failures > policy.times:
                 raise
+            if isinstance(error, WorkerLostError):
+                log.warning("%s It is tried again.", error.problem)
             time.sleep(policy.delay_seconds)

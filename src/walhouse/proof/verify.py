@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +28,7 @@ from walhouse.changes.epoch import EpochRange
 from walhouse.changes.epochs import Layer
 from walhouse.changes.images import text_at
 from walhouse.changes.resolve import bronze_range, resolve
-from walhouse.errors import NotProvenError, TableNotReadError
+from walhouse.errors import NotProvenError, TableChangedError, TableNotReadError
 from walhouse.lakehouse.appends import append_rows
 from walhouse.lakehouse.tables import create_table, table_exists
 from walhouse.postgres.catalog import read_relations
@@ -41,7 +41,7 @@ from walhouse.proof.invisible import expected_overrides
 from walhouse.proof.text import source_expressions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -131,7 +131,7 @@ class Verification:
         Raises NotProvenError if one of these tables is not captured; or if all are to be proven, and the source has one
         that gold has, too, and the publication lacks.
         """
-        catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
+        catalog = self._catalog()
         if tables is None:
             self._require_published(catalog.values())
         relations = sorted(
@@ -144,6 +144,7 @@ class Verification:
                 locked_tables(self._settings.connection, [relation.name for relation in relations]) as locks,
                 exported_snapshot(self._settings.connection, not_before=self._capture.progress.captured_to) as snapshot,
             ):
+                _require_unchanged(relations, self._catalog())
 
                 def read(relation: RelationDescription) -> DataFrame:
                     return self._read(relation, snapshot, locks, kept=kept, reporter=reporter)
@@ -160,6 +161,9 @@ class Verification:
             proofs = list(pool.map(prove, relations, sources))
         self._record(proofs)
         return proofs
+
+    def _catalog(self) -> Mapping[int, RelationDescription]:
+        return read_relations(self._conn, self._settings.publication, self._settings.selection)
 
     def _require_published(self, found: Iterable[RelationDescription]) -> None:
         settings = self._settings
@@ -288,6 +292,18 @@ class Verification:
         ]
         if rows:
             append_rows(self._spark, self._layout, table, PROOFS, rows)
+
+
+def _require_unchanged(expected: Sequence[RelationDescription], catalog: Mapping[int, RelationDescription]) -> None:
+    """What was altered before the lock was there would be compared in the columns that it had."""
+    now = {replace(relation, catalog_lsn=None) for relation in catalog.values()}
+    if changed := [relation.name for relation in expected if replace(relation, catalog_lsn=None) not in now]:
+        raise TableChangedError(
+            f"The columns of {changed[0]} changed before the proof had locked it.",
+            safe="Nothing was compared, and nothing was changed.",
+            todo="Verify again when the migration has ended.",
+            table=str(changed[0]),
+        )
 
 
 def _require_all_of(tables: Sequence[TableName], found: Sequence[RelationDescription]) -> None:
