@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from walhouse.names import TableName
@@ -55,10 +56,16 @@ class Coverage:
         """Without tables that are to be read."""
         return replace(self, lacking=tuple(sorted({*self.lacking}.difference(oids))))
 
+    def to_dict(self) -> dict[str, Any]:
+        """As it stands in each progress row: an OID that is lacking as its distance from the one before, since a
+        database may have a hundred thousand tables, which are much the same distance apart."""
+        return {"captured": self.captured, "gaps": [high - low for low, high in pairwise((0, *self.lacking))]}
+
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> Self:
-        """Read what ``asdict`` gave, by way of JSON."""
-        return cls(tuple((oid, schema, table) for oid, schema, table in raw["captured"]), tuple(raw["lacking"]))
+        """Read what ``to_dict`` gave, by way of JSON."""
+        lacking = accumulate(raw["gaps"]) if "gaps" in raw else raw["lacking"]  # older rows have the OIDs themselves
+        return cls(tuple((oid, schema, table) for oid, schema, table in raw["captured"]), tuple(lacking))
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,8 @@ class Progress:
     def to_json(self) -> str:
         """The text that bronze keeps."""
         untold = [each.to_dict() for each in self.untold]
-        own = {"counts": dict(self.counts), "queue": self.queue.to_dict(), "untold": untold}
+        coverage = None if self.coverage is None else self.coverage.to_dict()
+        own = {"counts": dict(self.counts), "queue": self.queue.to_dict(), "untold": untold, "coverage": coverage}
         return json.dumps({**asdict(self), **own}, separators=(",", ":"))
 
     @classmethod
