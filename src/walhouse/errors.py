@@ -31,6 +31,13 @@ def _rebuild(kind: type[WalhouseError], problem: str, safe: str, todo: str, fiel
     return kind(problem, safe=safe, todo=todo, **fields)
 
 
+class WorkerLostError(WalhouseError):
+    """A Python process of Spark's died in the midst of a task. Fields: fault, where (its innermost frames)."""
+
+    safe = "Nothing of that task was committed, and the slot was not moved."
+    todo = "Run it again. If it dies again and there is memory enough, report it."
+
+
 # Configuration -------------------------------------------------------------------------------------------------------
 
 
@@ -266,19 +273,6 @@ class UnknownTupleKindError(FrameError):
 
 class UnknownRelationError(FrameError):
     """A change for a relation that was not described before it. Fields: oid, lsn."""
-
-
-# Spark ---------------------------------------------------------------------------------------------------------------
-
-
-class WorkerLostError(WalhouseError):
-    """A Python process that ran a task of Spark's died in the midst of it. Fields: fault, where.
-
-    ``fault`` is what Python wrote while it died, if it could, and ``where`` the innermost of its frames.
-    """
-
-    safe = "Nothing of that task was committed, and the slot was not moved."
-    todo = "Run it again. If it dies again: is there memory enough for two cores' tasks? If so, report it."
 
 
 # The lake ------------------------------------------------------------------------------------------------------------
