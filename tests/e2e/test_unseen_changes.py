@@ -11,9 +11,11 @@ from walhouse.names import TableName
 if TYPE_CHECKING:
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
+    from walhouse.api import Walhouse
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
+T = TableName("public", "t")
 PLAIN = (
     "CREATE TABLE t (id int PRIMARY KEY, v text)",
     "INSERT INTO t SELECT n, 'row ' || n FROM generate_series(1, 5) n",
@@ -46,17 +48,58 @@ ATTACHED = (
 def test_a_table_that_ddl_changed_is_told_by_its_proof_and_right_after_it_was_read_again(
     made: tuple[str, ...], ddl: tuple[str, ...], whole: bool, database: Database, make_house: MakeHouse
 ) -> None:
-    table = TableName("public", "t")
     database.execute(*made)
     house = make_house(publish_via_partition_root=made is PARTED, table_include_list="public.t")
     house.run()
     there = 12 if made is PARTED else 3
     database.execute(*ddl, f"INSERT INTO t (id) VALUES ({there}) ON CONFLICT (id) DO UPDATE SET id = {there}")
     house.run()
-    assert [proof.equal for proof in house.verify([table])] == [False]
+    _told_and_right_after_it_was_read(house, whole=whole)
+
+
+def _told_and_right_after_it_was_read(house: Walhouse, *, whole: bool = False) -> None:
+    assert [proof.equal for proof in house.verify([T])] == [False]
     if whole:
         house.signal("execute-snapshot", {"data-collections": [r"public\.t"], "type": "blocking"})
     else:
-        house.snapshot([table])
+        house.snapshot([T])
     house.run()
-    assert [proof.equal for proof in house.verify([table])] == [True]
+    assert [proof.equal for proof in house.verify([T])] == [True]
+
+
+def test_a_new_table_that_was_filled_unlogged_is_told_by_its_proof_and_right_after_it_was_read(
+    database: Database, make_house: MakeHouse
+) -> None:
+    house = make_house(publication_autocreate_mode="all_tables")
+    database.execute("CREATE TABLE other (id int PRIMARY KEY)")
+    house.run()
+    database.execute("CREATE UNLOGGED TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 5)")
+    database.execute("ALTER TABLE t SET LOGGED", "INSERT INTO t VALUES (6)")
+    house.run()
+    _told_and_right_after_it_was_read(house)
+
+
+def test_a_column_that_was_left_out_before_is_told_by_the_proof_and_right_after_its_table_was_read(
+    database: Database, make_house: MakeHouse
+) -> None:
+    database.execute(*PLAIN)
+    make_house(column_exclude_list=r"public\.t\.v").run()
+    database.execute("UPDATE t SET v = 'new' WHERE id = 1")
+    house = make_house()
+    house.run()
+    _told_and_right_after_it_was_read(house)
+
+
+def test_a_lake_whose_tables_get_other_names_is_right_after_both_layers_were_rebuilt(
+    database: Database, make_house: MakeHouse
+) -> None:
+    database.execute(*PLAIN)
+    make_house().run()
+    database.execute("UPDATE t SET v = 'new' WHERE id = 1")
+    house = make_house(lake_table_name="new_{schema}_{table}")
+    house.run()
+    assert [proof.equal for proof in house.verify([T])] == [False]
+    house.rebuild("gold", [T])
+    house.rebuild("silver", [T])
+    assert [proof.equal for proof in house.verify([T])] == [True]
+    assert house.spark.table(str(house.layout.silver(T))).count() == 6

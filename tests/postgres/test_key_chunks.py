@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from walhouse.config.filters import TableFilter
-from walhouse.errors import ConditionError, PromotedError, TableChangedError
+from walhouse.errors import ConditionError, PromotedError, SourceError, TableChangedError
 from walhouse.lsn import Lsn
 from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.pgoutput.image import unpack_row
@@ -276,3 +276,21 @@ def test_a_condition_is_one_expression_or_nothing(
         return
     with pytest.raises(ConditionError):
         table_of(connection, condition=condition)
+
+
+@pytest.mark.parametrize(
+    "condition", ["current_setting(v) IS NOT NULL", "to_tsvector(v) @@ to_tsquery(v)", "v::regclass IS NOT NULL"]
+)
+def test_what_the_server_says_of_a_value_that_a_condition_takes_for_a_name_is_withheld(
+    condition: str, database: Database, connection: Connection
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'secret value')")
+    database.execute("CREATE PUBLICATION p FOR TABLE t")
+    table = table_of(connection, condition=condition)
+    for attempt in (
+        lambda: largest_key(connection, table),
+        lambda: rows_of(connection, KeyChunk(table, 1, None, ("1",))),
+    ):
+        with pytest.raises(SourceError, match="PostgreSQL refused a statement") as raised:
+            attempt()
+        assert "secret" not in f"{raised.value} {raised.value.fields} {raised.value.__cause__}"

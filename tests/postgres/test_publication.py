@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.fixtures_server import login_role
 from walhouse.config.filters import NameFilter, TableFilter
 from walhouse.errors import (
     PrivilegeError,
@@ -128,3 +130,19 @@ def test_what_is_added_at_a_later_start_makes_no_publication(connection: Connect
     ensure_publication(connection, "all", "all_tables", TableFilter())
     add_captured_tables(connection, "all", TableFilter())
     assert read_publication(connection, "all").tables == {}
+
+
+def test_a_table_that_may_not_be_added_keeps_no_other_out_and_is_told_of(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    with login_role(database, "REPLICATION") as role:
+        database.execute(f"GRANT CREATE ON DATABASE {database.name} TO {role.user}")
+        for table in ("a", "c"):
+            database.execute(f"CREATE TABLE {table} (id int)", f"ALTER TABLE {table} OWNER TO {role.user}")
+        with closing(connect(role)) as own, caplog.at_level(logging.WARNING, "walhouse"):
+            ensure_publication(own, "p", "filtered", _only(r"public\.a"))
+            database.execute("CREATE TABLE b (id int)")
+            add_captured_tables(own, "p", TableFilter())
+            assert set(read_publication(own, "p").published) == {A, TableName("public", "c")}
+            drop_publication(own, "p")
+    assert "Not captured, since the publication p lacks it: public.b. " in caplog.text

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.fixtures_server import login_role
 from walhouse.config.filters import NameFilter, TableFilter
 from walhouse.errors import PublicationChangedError
 from walhouse.names import TableName
@@ -30,6 +32,7 @@ pytestmark = pytest.mark.server
 
 A, B = TableName("public", "a"), TableName("public", "b")
 ALL = TableFilter()
+NARROWED = "ALTER PUBLICATION p SET (publish = 'insert')"
 ONLY_B = TableFilter(tables=NameFilter(include=(r"public\.b",)))
 
 
@@ -58,8 +61,9 @@ def _after(connection: Connection, statements: str) -> PublicationState:
     [
         ("DROP PUBLICATION p; CREATE PUBLICATION p FOR TABLE public.a, public.b", "created again"),
         ("ALTER PUBLICATION p DROP TABLE public.a", "removed"),
-        ("ALTER PUBLICATION p SET (publish = 'insert')", "publishes"),
+        (NARROWED, "publishes"),
         ("ALTER PUBLICATION p SET (publish_via_partition_root = true)", "via_root"),
+        (f"{NARROWED}; ALTER PUBLICATION p SET (publish = 'insert, update, delete, truncate')", "and changed back"),
     ],
 )
 def test_what_can_have_hidden_changes_is_noticed(
@@ -88,6 +92,19 @@ def test_a_table_that_was_removed_and_added_again_is_a_fault_unless_it_is_read_a
     require_unchanged(connection, before.fingerprint, after, ALL, reads=True)
     [(oid,)] = connection.execute("SELECT 'public.a'::regclass::oid::int8").fetchall()
     assert made_again(before.fingerprint, after.fingerprint) == {oid}
+
+
+def test_another_owner_and_a_lake_that_does_not_know_the_publications_row_are_no_faults(
+    connection: Connection, before: PublicationState, database: Database
+) -> None:
+    with login_role(database) as owner:
+        connection.execute(f"ALTER ROLE {owner.user} SUPERUSER".encode())
+        after = _after(connection, f"ALTER PUBLICATION p OWNER TO {owner.user}")
+        require_unchanged(connection, before.fingerprint, after, ALL, reads=False)
+        connection.execute("ALTER PUBLICATION p OWNER TO CURRENT_USER")
+    of_earlier_versions = json.loads(before.fingerprint)
+    del of_earlier_versions["version"]
+    require_unchanged(connection, json.dumps(of_earlier_versions), after, ALL, reads=False)
 
 
 @pytest.mark.parametrize("added_again", [False, True])

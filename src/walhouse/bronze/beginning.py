@@ -181,12 +181,13 @@ class Beginning:
         others = (each for each in progress.queue.whole if each.kind is not WholeKind.INITIAL)
         return replace(progress, queue=replace(progress.queue, whole=(reading, *others)))
 
-    def _reading(self, captured: Iterable[TableName], *, wanted: bool = True) -> WholeReading:
+    def _reading(self, captured: Mapping[TableName, int], *, wanted: bool = True) -> WholeReading:
         """``wanted``: only tables of ``snapshot.include.collection.list``; where changes were lost, all count."""
         snapshots = self._settings.snapshots
         chosen = [table for table in captured if not wanted or snapshots.tables.matches(str(table))]
         ordered = in_order(chosen, snapshots.order)
-        tables = (WholeTable(table, snapshots.statements.get(str(table))) for table in ordered)
+        statements = snapshots.statements
+        tables = (WholeTable(table, statements.get(str(table)), owed=captured[table]) for table in ordered)
         return WholeReading(str(uuid.uuid4()), WholeKind.INITIAL, tuple(tables))
 
     def _captured(self) -> dict[TableName, int]:

@@ -125,6 +125,12 @@ class Progress:
         counts = chunks.counts if self.pass_number == chunks.pass_number else self.counts
         return replace(self, queue=chunks.queue, untold=chunks.untold, open_since=opened, counts=counts, awaited=())
 
+    def lacking(self, owed: int | None) -> Progress:
+        """The same, the table of this OID not being read: if it is owed, bronze still lacks rows of it."""
+        if owed is None or self.coverage is None:
+            return self
+        return replace(self, coverage=self.coverage.with_lacking([owed]))
+
     def telling(self, *more: Notification) -> Progress:
         """With more to be told."""
         return replace(self, untold=(*self.untold, *more))

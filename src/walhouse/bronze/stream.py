@@ -22,7 +22,7 @@ from walhouse.pgoutput.decoder import DecoderPlan
 from walhouse.postgres.catalog import read_types
 from walhouse.postgres.pieces import cut
 from walhouse.postgres.publication import read_publication
-from walhouse.postgres.publication_change import has_more_tables, made_again, require_unchanged
+from walhouse.postgres.publication_change import attached_to_published, has_more_tables, made_again, require_unchanged
 from walhouse.postgres.wal import above_all_running, current_xid
 
 if TYPE_CHECKING:
@@ -114,13 +114,14 @@ class Stream(BronzeReader):
             return upcoming
         assert upcoming.coverage is not None, "a look came before"
         coverage = upcoming.coverage.without_lacking(relation.oid for relation in added)
-        upcoming, known = replace(upcoming, coverage=coverage), self._relations.by_table()
-        by_chunks = [relation for relation in added if relation.row_key and relation.name not in known]
+        upcoming, filled = replace(upcoming, coverage=coverage), self._filled()
+        by_chunks = [each for each in added if each.row_key and self._layout.lake_name(each.name) not in filled]
         whole = [relation for relation in added if relation not in by_chunks]
         xid = above_all_running(self._conn) if by_chunks else None
         for relation in by_chunks:
             request = f"{ADDED}-{relation.oid}"
-            queue = upcoming.queue.add([QueuedTable(request, relation.name, not_before=xid)])
+            table = QueuedTable(request, relation.name, not_before=xid, own=True, owed=relation.oid)
+            queue = upcoming.queue.add([table])
             upcoming = replace(upcoming, queue=queue).telling(_started(request, [relation]))
         for relation in added:
             self._attempts.begin(relation.oid)
@@ -132,19 +133,25 @@ class Stream(BronzeReader):
         """What is captured and what is lacking, by a look at the source."""
         before, old, new = progress.coverage, progress.publication, state.fingerprint
         names = {oid: relation.name for oid, relation in catalog.items()}
-        known = self._relations.by_table()
         has_more = has_more_tables(old, new)
         if before is None:  # of an earlier version: what bronze describes was captured
             captured = {relation.oid: relation.name for relation in self._relations.current()}
             lacking = set[int]()
         else:
             captured, lacking = before.names, {*before.lacking}
-        for oid, name in names.items():
-            if captured.get(oid) != name and (has_more or oid in captured or name in known):
+        other = {oid: name for oid, name in names.items() if captured.get(oid) != name}
+        filled = self._filled() if other else frozenset[str]()
+        for oid, name in other.items():
+            if has_more or oid in captured or self._layout.lake_name(name) in filled:
                 lacking.add(oid)
         lacking |= made_again(old, new)
+        lacking |= attached_to_published(self._conn, new, other.keys() - lacking)
         signals = (oid for oid, name in names.items() if name == self._settings.signals.table)  # of use once, if at all
         return Coverage.of(names, state.existing, lacking.difference(signals))
+
+    def _filled(self) -> frozenset[str]:
+        """The lake's names of tables of which bronze has rows: two of the source's may have one after the other."""
+        return frozenset(map(self._layout.lake_name, self._relations.by_table()))
 
     def _added(self, progress: Progress, catalog: Mapping[int, RelationDescription]) -> list[RelationDescription]:
         """Captured tables that are to be read, and may be now."""
@@ -178,7 +185,8 @@ def _with_whole(upcoming: Progress, relations: Sequence[RelationDescription]) ->
     """With a reading of these tables; layers wait for it if one has no key."""
     request, queue = f"{ADDED}-{relations[0].oid}", upcoming.queue
     upcoming = upcoming.telling(_started(request, relations))
-    reading = WholeReading(request, WholeKind.BLOCKING, tuple(WholeTable(relation.name) for relation in relations))
+    tables = tuple(WholeTable(relation.name, owed=relation.oid) for relation in relations)
+    reading = WholeReading(request, WholeKind.BLOCKING, tables, own=True)
     if all(relation.row_key for relation in relations):
         return replace(upcoming, queue=replace(queue, whole=(*queue.whole, reading)))
     reading = replace(reading, began=time.time())

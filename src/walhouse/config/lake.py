@@ -58,7 +58,11 @@ class Lake(BaseModel):
     gold: Annotated[SchemaName, Field(description="schema of the current rows, a table for each source table")] = "gold"
     ops: Annotated[SchemaName, Field(description="schema of epochs and proofs")] = "ops"
     table_name: Annotated[
-        str, Field(description="a source table's name in silver and gold; may hold {schema} and {table}")
+        str,
+        Field(
+            description="a source table's name in silver and gold; may hold {schema} and {table}."
+            " Changed later: `rebuild` both layers"
+        ),
     ] = "{schema}_{table}"
     case_sensitive_filters: Annotated[
         bool,

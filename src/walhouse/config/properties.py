@@ -128,7 +128,7 @@ TABLE: Final[tuple[Property, ...]] = (
     Property("signal.data.collection", "text", None, USED, "the source's signal table, schema.table; it is captured whatever the lists say. walhouse init-signals makes it"),
     Property("signal.enabled.channels", "list", "source", USED, "source, file; the lake's table ops.signals is always read. kafka, jmx and in-process are refused: there is no Kafka and no JVM here"),
     Property("signal.poll.interval.ms", "int", "5000", USED, "how often a continuous run looks at ops.signals and at the file"),
-    Property("signal.file", "file", "file-signals.txt", USED, "relative to the configuration file; one JSON object a line, taken out once it was followed"),
+    Property("signal.file", "file", "file-signals.txt", USED, "relative to the configuration file; one JSON object a line, taken out once it was followed: open it anew for each signal"),
     Property("signal.kafka.*", "text", None, WARNED, _KAFKA),
     Property("signal.consumer.*", "text", None, WARNED, _KAFKA),
     Property("notification.enabled.channels", "list", None, WARNED, "notifications are always in the table ops.notifications, and in the log"),

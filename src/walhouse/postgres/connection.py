@@ -101,16 +101,18 @@ def source_errors(
     slot: str | None = None,
     publication: str | None = None,
     table: str | None = None,
+    computes: bool = False,
 ) -> Iterator[None]:
-    """Turn the driver's errors into walhouse's. The names say what the statements are about.
+    """Turn the driver's errors into walhouse's. The names say what the statements are about; ``computes``: they
+    compute a user's expression from values of rows.
 
     The cause is not chained where the server's words may quote a row's value.
     """
-    subject = Subject(settings=settings, slot=slot, publication=publication, table=table)
+    subject = Subject(settings, slot, publication, table, computes)
     try:
         yield
     except psycopg.Error as error:
-        raise explain_failure(error, subject) from None if may_quote_values(error) else error
+        raise explain_failure(error, subject) from None if may_quote_values(error, subject) else error
 
 
 def one_row(connection: Connection, query: LiteralString, parameters: Sequence[object] = ()) -> tuple[Any, ...]:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 _WORDS_WITHOUT_VALUES: Final = ("08", "25", "28", "3D", "42", "53", "54", "55", "57", "58", "XX")
 """SQLSTATE classes whose primary message names objects and settings; all others may quote a value."""
 
+_WORDS_WHATEVER_RUNS: Final = ("08", "25", "53", "57", "55P03")
+"""The same where a user's expression is computed from values: it may take them for names of objects and settings."""
+
 _OF_LANGUAGES: Final = re.compile(r"pl(?!an|aceholder)")
 """Of the server's source files those of PL/pgSQL and its like: they raise what a function's author says."""
 
@@ -46,6 +49,8 @@ class Subject(NamedTuple):
     slot: str | None = None
     publication: str | None = None
     table: str | None = None
+    computes: bool = False
+    """Whether it computes a user's expression, from values of rows."""
 
 
 def explain_failure(error: psycopg.Error, subject: Subject) -> SourceError:
@@ -53,7 +58,7 @@ def explain_failure(error: psycopg.Error, subject: Subject) -> SourceError:
     state = error.sqlstate
     if state is None:
         return _without_sqlstate(error, subject)
-    words = _words(error)
+    words = "" if may_quote_values(error, subject) else error.diag.message_primary or ""
     explain = _BY_STATE.get(state) or _BY_CLASS.get(state[:2])
     explained = explain(words, subject) if explain else None
     return explained or SourceError(
@@ -164,18 +169,16 @@ def slot_missing(slot: str) -> SlotMissingError:
     )
 
 
-def may_quote_values(error: psycopg.Error) -> bool:
+def may_quote_values(error: psycopg.Error, subject: Subject) -> bool:
     """Whether the server's words may hold a row's value: then neither they nor the error itself are passed on.
 
-    A function of the user's can raise any SQLSTATE, with words of its own."""
+    A function of the user's can raise any SQLSTATE, with words of its own, or run a statement that it makes of values.
+    """
     if error.sqlstate is None:
         return False
-    is_of_a_function = _OF_LANGUAGES.match(error.diag.source_file or "") is not None
-    return is_of_a_function or not error.sqlstate.startswith(_WORDS_WITHOUT_VALUES)
-
-
-def _words(error: psycopg.Error) -> str:
-    return "" if may_quote_values(error) else error.diag.message_primary or ""
+    is_of_a_function = error.diag.context is not None or _OF_LANGUAGES.match(error.diag.source_file or "") is not None
+    without_values = _WORDS_WHATEVER_RUNS if subject.computes else _WORDS_WITHOUT_VALUES
+    return is_of_a_function or not error.sqlstate.startswith(without_values)
 
 
 def _without_sqlstate(error: psycopg.Error, subject: Subject) -> SourceError:

@@ -46,6 +46,9 @@ class KeyedTable:
     """The columns to read by. A chunk ends at a value of theirs, so they should tell nearly all rows apart."""
     columns: str
     """Fingerprint of the table's columns when this was made, ``columns_fingerprint``."""
+    order: str
+    """What a key is a place in: the table by its OID, and the key's columns with their types and collations. In
+    another order the same key has other rows before it."""
     row_filter: str | None = None
     """The publication's WHERE expression, as SQL."""
     condition: str | None = None
@@ -59,6 +62,11 @@ class KeyedTable:
     def name(self) -> TableName:
         """The table that changes are published under."""
         return self.relation.name
+
+    @property
+    def computes(self) -> bool:
+        """Whether somebody's expression is computed for its rows."""
+        return self.condition is not None or self.row_filter is not None
 
     @property
     def has_rows_without_key(self) -> bool:
@@ -96,6 +104,11 @@ _FINGERPRINT: Final = """
     FROM pg_attribute WHERE attrelid = {} AND attnum > 0 AND NOT attisdropped"""
 
 
+_ORDER: Final = """
+    SELECT string_agg(format('%%s %%s %%s', attname, atttypid, attcollation), ',' ORDER BY k.place)
+    FROM unnest(%s::text[]) WITH ORDINALITY AS k(name, place)
+    JOIN pg_attribute ON attname = k.name AND attrelid = %s AND NOT attisdropped"""
+
 _OPERATORS: Final = """
     WITH RECURSIVE types AS (
         SELECT attname::text AS name, atttypid AS type FROM pg_attribute WHERE attrelid = %s AND attname = ANY(%s)
@@ -128,12 +141,14 @@ def keyed_table(
     name = relation.name
     with source_errors(table=str(name)):
         fingerprint = connection.execute(_fingerprint(relation.oid)).fetchone()
+        columns_in_order = connection.execute(_ORDER, [[*key], relation.oid]).fetchone()
         schemas: dict[str, str] = dict(connection.execute(_OPERATORS, [relation.oid, [*key]]).fetchall())
     operators = tuple(schemas.get(name, "pg_catalog") for name in key)
     table = KeyedTable(
         relation,
         tuple(key),
         columns="" if fingerprint is None else fingerprint[0],
+        order=f"{relation.oid} {columns_in_order and columns_in_order[0]}",
         row_filter=row_filter(connection, publication, name),
         condition=condition,
         by_user=by_user,
@@ -200,7 +215,7 @@ def read_chunk(
     LockTimeoutError, PrivilegeError.
     """
     table = chunk.table
-    with source_errors(table=str(table.name)):
+    with source_errors(table=str(table.name), computes=table.computes):
         snapshot = _standby_snapshot(connection, table) if on_standby else _primary_snapshot(connection, table)
         _find_names(connection, table)
         for blocks in copied_blocks(connection, _copy(chunk)):
@@ -263,7 +278,7 @@ def _require_expression(connection: Connection, table: KeyedTable, condition: st
 @contextmanager
 def _reading(connection: Connection, table: KeyedTable) -> Iterator[None]:
     """A transaction that only reads; a condition's names are the user's."""
-    with source_errors(table=str(table.name)), connection.transaction():
+    with source_errors(table=str(table.name), computes=table.computes), connection.transaction():
         connection.execute("SET TRANSACTION READ ONLY")
         _find_names(connection, table)
         yield

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from walhouse.errors import PublicationTableError
+from walhouse.errors import PublicationTableError, ReadOnlySourceError, SourceError
 from walhouse.names import TableName
 from walhouse.postgres.connection import source_errors
 from walhouse.postgres.failure import publication_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from walhouse.postgres.connection import Connection
 
@@ -70,7 +70,9 @@ class PublicationState:
 
 OPERATIONS: Final = ("insert", "update", "delete", "truncate")
 
-_PUBLICATION: Final = "SELECT oid::int8, to_jsonb(p) AS facts FROM pg_publication p WHERE pubname = %s"
+_PUBLICATION: Final = """
+    SELECT oid::int8, xmin::text AS version, pubowner::int8 AS owner, to_jsonb(p) AS facts
+    FROM pg_publication p WHERE pubname = %s"""
 _TABLES: Final = """
     SELECT r.oid::int8 AS entry, c.oid::int8 AS relation, n.nspname, c.relname
     FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -131,6 +133,7 @@ def find_publication(connection: Connection, name: str) -> PublicationState | No
         fingerprint=json.dumps(
             {
                 "oid": row["oid"],
+                "version": [row["version"], row["owner"]],
                 "publishes": sorted(publishes),
                 "via_root": facts["pubviaroot"],
                 "generated_columns": generated,
@@ -185,15 +188,35 @@ def ensure_publication(
 def add_captured_tables(connection: Connection, name: str, selection: CapturedTables) -> None:
     """Add the captured tables that the publication lacks, as ``filtered`` does at each start.
 
-    Raises PublicationMissingError, PrivilegeError, ReadOnlySourceError.
+    One that cannot be added, as that of another owner, is logged and not captured; all others are. Raises
+    PublicationMissingError.
     """
     state = read_publication(connection, name)
-    _with_missing(connection, state, captured_tables(connection, selection, via_root=state.via_root))
+    wanted = captured_tables(connection, selection, via_root=state.via_root)
+    try:
+        _with_missing(connection, state, wanted)
+    except ReadOnlySourceError as refusal:
+        _not_added(name, _missing(state, wanted), refusal)
+    except SourceError:
+        for table in _missing(state, wanted):
+            try:
+                _with_missing(connection, state, [table])
+            except SourceError as refusal:
+                _not_added(name, [table], refusal)
+
+
+def _not_added(name: str, tables: Iterable[TableName], refusal: SourceError) -> None:
+    names = ", ".join(map(str, tables))
+    log.warning("Not captured, since the publication %s lacks it: %s. %s", name, names, refusal.problem)
+
+
+def _missing(state: PublicationState, wanted: Iterable[TableName]) -> list[TableName]:
+    return [] if state.all_tables else [table for table in wanted if table not in state.published]
 
 
 def _with_missing(connection: Connection, state: PublicationState, wanted: Collection[TableName]) -> PublicationState:
-    missing = [table for table in wanted if table not in state.published]
-    if not missing or state.all_tables:
+    missing = _missing(state, wanted)
+    if not missing:
         return state
     log.info("Adding to the publication %s: %s.", state.name, ", ".join(map(str, missing)))
     adding = sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(sql.Identifier(state.name), _list(missing))

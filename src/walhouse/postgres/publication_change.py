@@ -23,6 +23,17 @@ _OF_ENTRIES: Final = """
     SELECT c.oid::int8, c.relkind::text, n.nspname, c.relname
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ANY(%s::int8[])"""
 
+_ATTACHED: Final = """
+    WITH RECURSIVE links AS (
+        SELECT i.inhrelid AS leaf, i.inhparent AS parent, i.xmin AS linked
+        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid AND c.relispartition WHERE i.inhrelid = ANY(%s::int8[])
+        UNION ALL
+        SELECT leaf, i.inhparent, i.xmin FROM links JOIN pg_inherits i ON i.inhrelid = parent
+    )
+    SELECT DISTINCT leaf::int8 FROM links JOIN pg_attribute ON attrelid = leaf AND attname = 'ctid'
+    WHERE age(linked) < age(pg_attribute.xmin)"""
+"""A system column's row is written when its table is made, and not again."""
+
 
 def changed_behind_our_back(
     old: str, new: str, unconcerned: Collection[int] = (), readable: Collection[int] = ()
@@ -40,6 +51,8 @@ def changed_behind_our_back(
     for setting in ("publishes", "via_root", "generated_columns"):
         if before[setting] != after[setting]:
             return f"its setting {setting} was {before[setting]} and is {after[setting]}"
+    if _was_altered(before.get("version"), after["version"]):
+        return "its settings were changed, and changed back"
     for kind, fine, mendable in (("tables", unconcerned, readable), ("schemas", (), ())):
         for oid, (entry, name) in before[kind].items():
             found = after[kind].get(oid)
@@ -48,6 +61,14 @@ def changed_behind_our_back(
             if found is not None and found[0] != entry and int(oid) not in (*fine, *mendable):
                 return f"{kind.removesuffix('s')} {name} was removed from it and added again"
     return None
+
+
+def _was_altered(before: tuple[str, int] | None, after: tuple[str, int]) -> bool:
+    """Whether the publication's own row was written, and not for another owner. Older fingerprints do not tell."""
+    if before is None:
+        return False
+    (version, owner), (new_version, new_owner) = before, after
+    return version != new_version and owner == new_owner
 
 
 def has_more_tables(old: str, new: str) -> bool:
@@ -60,6 +81,17 @@ def made_again(old: str, new: str) -> frozenset[int]:
     """OIDs of the tables whose entry was removed and added again."""
     before, after = json.loads(old)["tables"], json.loads(new)["tables"]
     return frozenset(int(oid) for oid in before.keys() & after.keys() if before[oid][0] != after[oid][0])
+
+
+def attached_to_published(connection: Connection, fingerprint: str, oids: Collection[int]) -> frozenset[int]:
+    """Of tables those that only a partitioned table's entry publishes, and that were made before they became its
+    partitions: what they held by then was not sent."""
+    entries = json.loads(fingerprint)
+    candidates = [oid for oid in oids if str(oid) not in entries["tables"]]
+    if not candidates or entries["schemas"] or not entries["tables"]:
+        return frozenset()
+    with source_errors():
+        return frozenset(oid for (oid,) in connection.execute(_ATTACHED, [candidates]).fetchall())
 
 
 def require_unchanged(
@@ -82,7 +114,7 @@ def require_unchanged(
             f"The publication {state.name} has changed since the last pass: {reason}. Changes that were made meanwhile"
             " were not decoded and never will be.",
             safe="What bronze holds is safe; the slot was not moved.",
-            todo="A table that was removed: add it again, and it will be read anew, or leave it out of the"
-            " configuration. Anything else: run once with snapshot.mode when_needed, which reads all tables anew.",
+            todo="A table that was removed and is not back: add it again, and it will be read anew, or leave it out of"
+            " the configuration. Anything else: run once with snapshot.mode when_needed, which reads all tables anew.",
             publication=state.name,
         )

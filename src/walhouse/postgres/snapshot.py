@@ -200,7 +200,7 @@ def chosen_rows(connection: Connection, relation: RelationDescription, select: s
         raise _no_select(name, "parentheses or semicolon")
     # a line of its own, so that a comment at the end does not reach beyond it
     source = sql.SQL("({}\n) AS chosen").format(sql.SQL(select))
-    with source_errors(table=name):
+    with source_errors(table=name, computes=True):
         try:
             with connection.transaction():
                 find_names_as_the_user(connection, relation)
@@ -244,7 +244,7 @@ def chunk_blocks(
     statement = _copy(relation, chunk, expressions)
     with (
         imported_snapshot(settings, snapshot_name, lock_timeout_seconds=lock_timeout_seconds) as connection,
-        _waiting_for(connection, settings, chunk.table),
+        _waiting_for(connection, settings, chunk.table, computes=(chunk.statement or chunk.row_filter) is not None),
     ):
         if chunk.statement is not None:
             find_names_as_the_user(connection, relation)
@@ -281,10 +281,12 @@ def _copy(relation: RelationDescription, chunk: Chunk, expressions: Sequence[str
 
 
 @contextmanager
-def _waiting_for(connection: Connection, settings: ConnectionSettings, table: TableName) -> Iterator[None]:
+def _waiting_for(
+    connection: Connection, settings: ConnectionSettings, table: TableName, *, computes: bool = False
+) -> Iterator[None]:
     """``source_errors`` that says who holds, or waits for, the lock that keeps a reader out."""
     try:
-        with source_errors(settings, table=str(table)):
+        with source_errors(settings, table=str(table), computes=computes):
             yield
     except LockTimeoutError as error:
         with source_errors(settings):

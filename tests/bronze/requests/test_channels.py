@@ -56,6 +56,17 @@ def test_a_file_is_read_again_until_its_signals_are_durable(channels: SignalChan
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("", 0o662), "who may only write to it goes on"
 
 
+def test_a_file_that_was_emptied_right_before_it_was_taken_holds_up_nothing(
+    channels: SignalChannels, file: Path
+) -> None:
+    taken = file.with_name("signals.txt.taken")
+    taken.touch()
+    file.write_text(lines("a"))
+    assert ids(channels) == [], "its writer may be at work"
+    os.utime(taken, (1, 1))
+    assert ids(channels) == ["a"]
+
+
 def test_a_file_is_found_behind_a_link_and_made_again_where_a_process_died_before_it_was(
     channels: SignalChannels, file: Path, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,6 +58,24 @@ def test_a_table_that_waits_already_is_not_queued_twice_unless_under_another_con
     assert (answer.type, len(queue.tables)) == (Event.REFUSED, 1)
     some = execute(data_collections=["s.a"], additional_conditions=[{"data-collection": "s.a", "filter": "true"}])
     assert len(follow(some, queue, CAPTURED).queue.tables) == 2
+
+
+def test_a_table_that_is_half_read_may_be_asked_for_once_more() -> None:
+    """What was read of it may have changed since without a word."""
+    queue, _ = follow(execute(data_collections=["s.a"]), NOTHING, CAPTURED)
+    begun = queue.with_head(replace(queue.tables[0], began=1.0, after=("1",), upto=("9",)))
+    assert len(follow(execute(data_collections=["s.a"]), begun, CAPTURED).queue.tables) == 2
+
+
+def test_a_stop_takes_out_what_nobody_asked_for_only_by_its_name() -> None:
+    own = [QueuedTable("added-1", table, own=True, owed=1) for table in (A, B)]
+    queue, _ = follow(execute(data_collections=["s.[ac]"]), SnapshotQueue(tuple(own[1:])), CAPTURED)
+    queue = queue.add(own[:1])
+    assert len(queue.tables) == 3, "the one that was asked for has the rows of the other, too"
+    left, (told,) = follow(Signal("one", "stop-snapshot"), queue, CAPTURED)
+    assert (list(left.tables), told.data) == ([own[1]], {"data_collections": "s.a,s.c"})
+    left, _ = follow(Signal("x", "stop-snapshot", '{"data-collections": ["s.b"]}'), left, CAPTURED)
+    assert left == NOTHING
 
 
 def test_a_pause_holds_everything_until_it_is_resumed_and_a_stop_takes_tables_out() -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pytest
 
 RELATION = describe(16_384, TableName("public", "t"), "d", [ColumnDescription("id", 23, -1, identity=True)])
-TABLE = KeyedTable(RELATION, ("id",), columns="")
+TABLE = KeyedTable(RELATION, ("id",), columns="", order="")
 FACTS: dict[str, Any] = {"pass_number": 7, "snapshot_id": "chunk:a", "xid": None, "captured_at": 0}
 
 

@@ -181,13 +181,19 @@ def _taken(file: Path) -> Path:
 def _is_written(file: Path) -> bool:
     """Whether it has lines, and the last of them is not being written."""
     content = file.read_bytes()
-    return content.endswith(b"\n") or (content != b"" and time.time() - file.stat().st_mtime > _WRITTEN_SECONDS)
+    return content.endswith(b"\n") or (content != b"" and not _is_being_written(file))
+
+
+def _is_being_written(file: Path) -> bool:
+    return time.time() - file.stat().st_mtime <= _WRITTEN_SECONDS
 
 
 def _take(file: Path) -> bytes:
     """What is to be followed: of the file, moved away now, or of before. An empty one stays for who may only write
     to it."""
     taken = _taken(file)
+    if taken.exists() and not taken.read_bytes() and not _is_being_written(taken):
+        taken.unlink()  # somebody emptied the file right before it was moved
     if not taken.exists():
         if not file.is_file() or not _is_written(file):
             return b""

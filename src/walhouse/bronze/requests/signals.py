@@ -176,10 +176,11 @@ def _stop(signal: Signal, queue: SnapshotQueue, captured: Sequence[TableName]) -
     del captured
     wanted = _snapshot(signal)
     queued = list(dict.fromkeys(each.table for each in queue.tables))
-    gone = _matching(wanted.data_collections, queued) if wanted.data_collections else queued
+    asked_for = list(dict.fromkeys(each.table for each in queue.tables if not each.own))
+    gone = _matching(wanted.data_collections, queued) if wanted.data_collections else asked_for
     if not gone:
         raise _RefusedError("no such table is being read, or waits to be")
-    left = queue.without(gone)
+    left = queue.without(gone, own=bool(wanted.data_collections))
     requests = dict.fromkeys(each.request for each in queue.tables if left.has_none_of(each.request))
     ended = (_note(replace(signal, id=request), Event.ABORTED, gone) for request in requests if request != signal.id)
     # with nothing left to go on with, a pause would stop the next one

@@ -17,7 +17,7 @@ from walhouse.bronze.requests.notifications import Event, Notification, RowsOf, 
 from walhouse.bronze.snapshots.chunks import KeyChunksPlan
 from walhouse.bronze.snapshots.estimate import of_chunks
 from walhouse.bronze.snapshots.faults import OF_THE_SERVER
-from walhouse.bronze.snapshots.queue import REPAIR, is_own
+from walhouse.bronze.snapshots.queue import REPAIR
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
 from walhouse.config.masks import first_matching
 from walhouse.errors import ConditionError, SourceError, TableChangedError
@@ -79,10 +79,7 @@ class IncrementalSnapshots(BronzeReader):
             except OF_THE_SERVER:
                 raise
             except SourceError as error:
-                progress = now()
-                head = progress.queue.tables[0]
-                progress = self.still_lacking(progress, head.request, head.table)
-                return self._skipped(progress, ScanStatus.SQL_EXCEPTION, error.problem)
+                return self._skipped(now(), ScanStatus.SQL_EXCEPTION, error.problem)
         raise AssertionError("the last attempt returns or raises")
 
     def _read(self, progress: Progress, beside: Beside) -> ChunksRead:
@@ -106,8 +103,9 @@ class IncrementalSnapshots(BronzeReader):
             head.key or relation.row_key,
             publication=self._settings.publication,
             condition=head.condition,
-            by_user=not is_own(head.request),
+            by_user=not head.own,
         )
+        head = head.in_order(table.order)
         upto = head.upto or largest_key(self._conn, table)
         if upto is None and not table.has_rows_without_key:
             return self._skipped(progress, ScanStatus.EMPTY)
@@ -195,13 +193,16 @@ class IncrementalSnapshots(BronzeReader):
     @staticmethod
     def _left_to_one_snapshot(progress: Progress, head: QueuedTable) -> ChunksRead:
         """Rows that nothing tells apart cannot be placed one by one: the table is read whole, in one snapshot."""
-        reading = WholeReading(head.request, WholeKind.BLOCKING, (WholeTable(head.table),))
+        tables = (WholeTable(head.table, owed=head.owed),)
+        reading = WholeReading(head.request, WholeKind.BLOCKING, tables, own=head.own)
         queue = progress.queue.after_head()
         return ChunksRead(replace(progress, queue=replace(queue, whole=(*queue.whole, reading))), None)
 
     def _skipped(self, progress: Progress, status: ScanStatus, reason: str | None = None) -> ChunksRead:
         head = progress.queue.tables[0]
-        goes_on = head.request == REPAIR and status is ScanStatus.EMPTY  # other rows may be there still
+        if status is not ScanStatus.EMPTY:
+            progress = progress.lacking(head.owed)
+        goes_on = head.own and head.request == REPAIR and status is ScanStatus.EMPTY  # other rows may be there still
         queue = progress.queue.after_finished_head() if goes_on else progress.queue.after_head()
         told = _ended(queue, head, status, reason=reason)
         return ChunksRead(replace(progress, queue=queue).telling(*told), None)

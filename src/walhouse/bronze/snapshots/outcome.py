@@ -7,6 +7,7 @@ Source: Debezium 3.6, "Notifications": those of an initial snapshot; a blocking 
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,24 +20,39 @@ if TYPE_CHECKING:
 
     from walhouse.bronze.progress import Progress
     from walhouse.bronze.snapshots.pieces import Piece
-    from walhouse.errors import SourceError
+    from walhouse.errors import LockTimeoutError, SourceError
     from walhouse.names import TableName
 
 GONE: Final = "the table is not captured, or not there any more"
+
+log = logging.getLogger("walhouse.capture")
 
 _LISTED: Final = 20
 """How many tables a notification names as those that are not done; a thousand would be named a thousand times."""
 
 
-def without_table(progress: Progress, error: SourceError) -> tuple[Progress, TableName]:
+def without_table(progress: Progress, error: SourceError) -> Progress:
     """The reading at work goes on without the table that the error is about. Raises it if that cannot be."""
     reading = progress.queue.whole[0]
     require_passable(reading, error)
-    table = next(each.table for each in reading.tables if str(each.table) == error.fields["table"])
-    reading, note = passed_over(reading, table, ScanStatus.SQL_EXCEPTION, error.problem)
+    table = next(each for each in reading.tables if str(each.table) == error.fields["table"])
+    reading, note = passed_over(reading, table.table, ScanStatus.SQL_EXCEPTION, error.problem)
     is_last = not reading.tables and progress.queue.has_none_of(reading.request)
     done = (note_of(reading, Event.COMPLETED),) if is_last else ()
-    return replace(progress, queue=progress.queue.with_reading(reading)).telling(note, *done), table
+    return replace(progress, queue=progress.queue.with_reading(reading)).lacking(table.owed).telling(note, *done)
+
+
+def put_off_own(progress: Progress, error: LockTimeoutError) -> Progress | None:
+    """Without the reading of our own that a transaction keeps waiting, so that everything else goes on; the next
+    command begins it again. None if it is no such one, or layers wait for it."""
+    reading = progress.queue.whole[0] if progress.queue.whole else None
+    if reading is None or not reading.own or progress.is_reading:
+        return None
+    log.warning("Not read yet: %s. %s", ", ".join(str(each.table) for each in reading.tables[:_LISTED]), error.problem)
+    put_off = replace(progress, queue=replace(progress.queue, whole=progress.queue.whole[1:]))
+    for table in reading.tables:
+        put_off = put_off.lacking(table.owed)
+    return put_off.telling(note_of(reading, Event.ABORTED, reason=error.problem))
 
 
 def require_passable(reading: WholeReading, error: SourceError) -> None:

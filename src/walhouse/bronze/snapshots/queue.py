@@ -23,11 +23,6 @@ REPAIR: Final = "repair"
 """How the request is called that reads rows again which lack a value."""
 
 
-def is_own(request: str) -> bool:
-    """Whether nobody asked for it, and nobody will again if it fails."""
-    return request == REPAIR or request.startswith(f"{ADDED}-")
-
-
 @dataclass(frozen=True, slots=True)
 class QueuedTable:
     """One table of a request. Keys are rows' values: they are in bronze, and never in a message or log."""
@@ -52,15 +47,27 @@ class QueuedTable:
     """A transaction id: it may be read once all before it have ended. Earlier ones wrote rows that were not sent."""
     began: float | None = None
     """When its reading began, in seconds since 1970."""
+    order: str | None = field(default=None, repr=False)
+    """What ``after`` and ``upto`` are places in: ``KeyedTable.order`` of when it began."""
+    own: bool = False
+    """Whether nobody asked for it, and nobody will again if it fails."""
+    owed: int | None = None
+    """The table's OID, if bronze lacks rows of it until it is read."""
+
+    def in_order(self, order: str) -> Self:
+        """To be read in this order: from the beginning, if it began in another."""
+        if self.order == order:
+            return self
+        return replace(self, order=order, after=None, upto=None, chunks=0, began=None)
 
     def waits(self, oldest: int) -> bool:
         """Whether it may not be read yet, all transactions before ``oldest`` having ended."""
         return self.not_before is not None and self.not_before > oldest
 
     def serves(self, other: QueuedTable) -> bool:
-        """Whether its reading has what the other's would have."""
+        """Whether its reading has what the other's would have: what was read before may have changed without a word."""
         same = (self.table, self.condition, self.key) == (other.table, other.condition, other.key)
-        return same and (self.not_before or 0) >= (other.not_before or 0)
+        return same and self.began is None and (self.not_before or 0) >= (other.not_before or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +103,11 @@ class SnapshotQueue:
         """With those that wait while ``oldest`` runs behind the others."""
         return replace(self, tables=tuple(sorted(self.tables, key=lambda each: each.waits(oldest))))
 
-    def without(self, tables: Iterable[TableName]) -> Self:
-        """Without these tables."""
+    def without(self, tables: Iterable[TableName], *, own: bool = True) -> Self:
+        """Without these tables; ``own``: also what nobody asked for of them."""
         gone = frozenset(tables)
-        return replace(self, tables=tuple(each for each in self.tables if each.table not in gone))
+        left = (each for each in self.tables if each.table not in gone or (each.own and not own))
+        return replace(self, tables=tuple(left))
 
     def after_head(self) -> Self:
         """Without the table that is first."""

@@ -44,6 +44,8 @@ class WholeTable:
     pages: int = 0
     """How many pages it had when it was planned, all leaves together, and how many of them are read."""
     pages_read: int = 0
+    owed: int | None = None
+    """The table's OID, if bronze lacks rows of it until it is read."""
 
     @property
     def has_begun(self) -> bool:
@@ -52,7 +54,7 @@ class WholeTable:
 
     def anew(self) -> WholeTable:
         """The same, nothing being read."""
-        return WholeTable(self.table, self.statement, self.replaces)
+        return WholeTable(self.table, self.statement, self.replaces, owed=self.owed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class WholeReading:
     """When, in seconds since 1970."""
     pages_done: int = 0
     """Pages of the tables that are done."""
+    own: bool = False
+    """Whether nobody asked for it, and nobody will again if it fails."""
 
     @property
     def id(self) -> str:
@@ -85,7 +89,7 @@ class WholeReading:
     def from_dict(cls, raw: dict[str, Any]) -> Self:
         """Read what ``asdict`` gave, by way of JSON."""
         tables = tuple(WholeTable(**{**each, "table": TableName(*each["table"])}) for each in raw["tables"])
-        return cls(raw["request"], WholeKind(raw["kind"]), tables, raw["began"], raw["pages_done"])
+        return cls(**{**raw, "kind": WholeKind(raw["kind"]), "tables": tables})
 
     def to_dict(self) -> dict[str, Any]:
         """What the progress row keeps."""

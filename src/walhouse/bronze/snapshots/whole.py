@@ -129,7 +129,7 @@ class WholeSnapshots(BronzeReader):
             relation = catalog.get(table.table)
             if relation is None:
                 reading, note = passed_over(reading, table.table, ScanStatus.UNKNOWN_SCHEMA, GONE)
-                progress = progress.telling(note)
+                progress = progress.lacking(table.owed).telling(note)
                 continue
             try:
                 with session.reading.transaction():
@@ -137,7 +137,7 @@ class WholeSnapshots(BronzeReader):
             except SourceError as error:
                 require_passable(reading, error)
                 reading, note = passed_over(reading, table.table, ScanStatus.SQL_EXCEPTION, error.problem)
-                progress = self.still_lacking(progress, reading.request, table.table).telling(note)
+                progress = progress.lacking(table.owed).telling(note)
                 continue
             pieces += mine
             first = pieces[-1].number + 1
