@@ -18,7 +18,8 @@ from walhouse.errors import (
     TruncatedFrameError,
     WalhouseError,
 )
-from walhouse.ops.retry import POLICY, Retry, despite_passing, retry_for
+from walhouse.ops.retry import AT_ONCE, POLICY, Retry, despite_passing, retry_for
+from walhouse.postgres.connection import LOCK_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,9 +52,19 @@ def test_the_connectors_own_setting_decides_about_a_slot_in_use_and_about_nothin
     assert retry_for(SourceUnreachableError("It does not answer."), configured) == POLICY[SourceUnreachableError]
 
 
-def test_work_that_others_got_in_the_way_of_is_done_again_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(POLICY, LockTimeoutError, Retry(delay_seconds=0.001, times=2))
-    for failures, outcome in ((2, "done"), (3, LockTimeoutError), (0, "done")):
+def test_a_table_that_is_rewritten_under_its_lock_for_an_hour_does_not_end_a_continuous_run() -> None:
+    policy = retry_for(LockTimeoutError("Somebody holds it."))
+    assert policy is not None
+    assert (policy.delay_seconds + LOCK_TIMEOUT_SECONDS) * policy.times > 3600
+
+
+@pytest.mark.parametrize("times", [2, AT_ONCE, 1000])
+def test_work_that_others_got_in_the_way_of_is_done_again_but_not_for_ever(
+    times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(POLICY, LockTimeoutError, Retry(delay_seconds=0.001, times=times))
+    most = min(times, AT_ONCE)
+    for failures, outcome in ((most, "done"), (most + 1, LockTimeoutError), (0, "done")):
         left = iter([LockTimeoutError("Somebody holds it.")] * failures)
 
         def work(left: Iterator[WalhouseError] = left) -> str:

@@ -46,7 +46,7 @@ POLICY: Final[dict[type[WalhouseError], Retry]] = {
     SlotInUseError: Retry(delay_seconds=10, times=6),
     NoFreeSlotError: Retry(delay_seconds=10, times=6),
     WalNotFlushedError: Retry(delay_seconds=1, times=10),
-    LockTimeoutError: Retry(delay_seconds=2, times=6),
+    LockTimeoutError: Retry(delay_seconds=2, times=600),  # hours: a captured table may be rewritten under its lock
     SnapshotLostError: Retry(delay_seconds=2, times=3),
     RecoveryConflictError: Retry(delay_seconds=2, times=6),
     PromotedError: Retry(delay_seconds=1, times=3),
@@ -62,6 +62,9 @@ PASSING: Final = (LockTimeoutError, SnapshotLostError, RecoveryConflictError, Ta
 """What others did on the source at that very moment, and a task's process that died. A TRUNCATE that came while tables
 were read, for instance, waits for the readers that are there, and those that come wait for it: only if the first let go
 can all go on."""
+
+AT_ONCE: Final = 6
+"""How often a single command tries again at most: somebody waits for it."""
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +85,7 @@ def despite_passing(work: Callable[[], Result]) -> Result:
         except PASSING as error:
             policy = POLICY[type(error)]
             failures += 1
-            if failures > policy.times:
+            if failures > min(policy.times, AT_ONCE):
                 raise
             if isinstance(error, WorkerLostError):
                 log.warning("%s It is tried again.", error.problem)
