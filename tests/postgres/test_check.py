@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.fixtures_server import login_role
 from walhouse.config.columns import ColumnRules, parse_keys
 from walhouse.config.filters import NameFilter, TableFilter
 from walhouse.config.masks import parse_masks
@@ -151,6 +152,18 @@ def test_a_publication_that_is_missing_or_lacks_a_table_is_found(database: Datab
     assert any("delete, truncate, update" in found for found in _faults(findings, Severity.WARNING))
     nothing = TableFilter(tables=NameFilter(include=("none",)))
     assert any("captures no table" in found for found in _faults(_check(database.settings, selection=nothing)))
+
+
+def test_a_table_of_another_owner_that_filtered_would_have_to_add_is_found(database: Database) -> None:
+    with login_role(database, "REPLICATION") as role:
+        database.execute("CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION p")
+        database.execute("CREATE TABLE own (id int PRIMARY KEY)", f"ALTER TABLE own OWNER TO {role.user}")
+        database.execute(f"GRANT SELECT ON t TO {role.user}")
+        findings = _check(role)
+        assert [fault for fault in _faults(findings) if "publication" in fault] == [
+            "publication p: It lacks public.t, and the user does not own what it would have to add."
+        ]
+        assert any(finding.problem == "will get public.own" for finding in findings)
 
 
 def test_rules_about_columns_are_held_against_the_sources_own(database: Database) -> None:

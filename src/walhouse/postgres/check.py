@@ -18,8 +18,9 @@ from walhouse.errors import (
     SlotError,
     SourceUnreachableError,
 )
+from walhouse.names import TableName
 from walhouse.postgres.catalog import describe_tables
-from walhouse.postgres.connection import connect, one_row
+from walhouse.postgres.connection import connect, one_row, source_errors
 from walhouse.postgres.encoding import NO_ENCODING, NO_ENCODING_TODO, encoding_of
 from walhouse.postgres.failover_health import failover_problems
 from walhouse.postgres.finding import Finding, Severity, error, ok, warning
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from walhouse.config.masks import MaskRule
     from walhouse.config.replica_identity import Identity
     from walhouse.config.schema_notes import SchemaNotes
-    from walhouse.names import TableName
     from walhouse.pgoutput.column import ColumnDescription
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.publication import PublicationState
@@ -45,6 +45,11 @@ if TYPE_CHECKING:
 
 OLDEST: Final = 14
 NEWEST: Final = 18
+
+
+_OF_OTHERS: Final = """
+    SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p') AND c.oid >= 16384 AND NOT pg_has_role(c.relowner, 'USAGE')"""
 
 
 def check_source(
@@ -185,12 +190,9 @@ def _publication(
         else:
             yield from _may_create(connection, subject, mode)
     else:
-        lacking = [str(table) for table in tables if table not in state.published]
-        if lacking and (mode != PublicationMode.FILTERED or state.all_tables or takes_no_writes(connection)):
-            yield error(subject, f"It lacks {', '.join(lacking)}.", f"ALTER PUBLICATION {name} ADD TABLE …")
-        elif lacking:
-            yield ok(subject, f"will get {', '.join(lacking)}")
-        else:
+        lacking = [table for table in tables if table not in state.published]
+        yield from _lacking(connection, subject, state, mode, lacking)
+        if not lacking:
             yield ok(subject, f"has all {len(tables)} captured tables")
         if left_out := sorted(set(OPERATIONS) - state.publishes):
             yield warning(
@@ -198,6 +200,27 @@ def _publication(
                 f"It does not publish {', '.join(left_out)}: the lake will differ from the source.",
                 f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate')",
             )
+
+
+def _lacking(
+    connection: Connection, subject: str, state: PublicationState, mode: str, lacking: Sequence[TableName]
+) -> Iterator[Finding]:
+    """What is to be captured and not published: walhouse may add it, or somebody has to."""
+    may_add = mode == PublicationMode.FILTERED and not state.all_tables and not takes_no_writes(connection)
+    of_others = _of_others(connection) if lacking and may_add else frozenset[TableName]()
+    for_somebody = [table for table in lacking if not may_add or table in of_others]
+    if for_somebody:
+        names = ", ".join(map(str, for_somebody))
+        whose = "" if not may_add else ", and the user does not own what it would have to add"
+        yield error(subject, f"It lacks {names}{whose}.", f"ALTER PUBLICATION {state.name} ADD TABLE …")
+    if added := [str(table) for table in lacking if table not in for_somebody]:
+        yield ok(subject, f"will get {', '.join(added)}")
+
+
+def _of_others(connection: Connection) -> frozenset[TableName]:
+    """The tables that the user does not own."""
+    with source_errors():
+        return frozenset(TableName(*row) for row in connection.execute(_OF_OTHERS).fetchall())
 
 
 def _may_create(connection: Connection, subject: str, mode: str) -> Iterator[Finding]:
