@@ -308,7 +308,7 @@ def test_filters_tell_case_only_if_the_lake_says_so(tmp_path: Path) -> None:
         connector = read(with_connector(lists) + lake, tmp_path).connector
         assert connector.table_filter.captures(TableName("s", "t")) is not told
         assert connector.message_filter.matches("p") is not told
-        assert (connector.column_rules.key_of(TableName("s", "t")) is None) is told
+        assert (connector.column_rules.key_of(TableName("s", "t"), ("a",)) == ()) is told
         assert (connector.identity_rules.of(TableName("s", "t")) is None) is told
         assert connector.table_filter.captures(TableName("s", "T"))
 

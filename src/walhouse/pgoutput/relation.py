@@ -86,11 +86,11 @@ class RelationDescription:
             return primary if set(primary) == set(identity) else identity
         return () if self.key_is_deferrable else primary
 
-    def event_key(self, chosen: Sequence[str] | None) -> tuple[str, ...]:
-        """The key of events: those of the chosen columns that it has, else its own."""
-        return tuple(name for name in chosen or () if name in self.column_names) or self.own_key
+    def event_key(self, chosen: Sequence[str]) -> tuple[str, ...]:
+        """The key of events: those of its columns that are chosen, else its own."""
+        return tuple(chosen) or self.own_key
 
-    def keys(self, chosen: Sequence[str] | None) -> frozenset[str]:
+    def keys(self, chosen: Sequence[str]) -> frozenset[str]:
         """Columns of the primary key and of the key of events."""
         return frozenset(self.primary_key or ()) | frozenset(self.event_key(chosen))
 
