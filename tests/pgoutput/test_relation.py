@@ -43,3 +43,12 @@ def test_a_column_that_is_no_longer_so_is_known_by_its_type() -> None:
         assert (a.base_type, a.kind, a.enum_labels, a.type_name) == ("mood", "e", ("sad", "ok"), "s.mood")
         assert (b.declared_type, b.base_type, b.base_typmod) == ("code", "varchar", 16)
         assert (c.base_type, c.nullable) == (None, None)
+
+
+def test_the_first_unique_key_counts_with_those_of_its_columns_that_the_message_has() -> None:
+    """As Debezium takes it: the next one does not stand in."""
+    catalog = replace(relation(NAME, [column("b", "int4")], primary_key=(), unique_keys=(("x", "b"), ("b",))), oid=7)
+    told = replace(catalog, columns=message(("b", 23), ("c", 23)))
+    assert with_catalog(told, catalog, {}).own_key == ("b",)
+    renamed = replace(catalog, unique_keys=(("x",), ("b",)))
+    assert with_catalog(told, renamed, {}).own_key == ()
