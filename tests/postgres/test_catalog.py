@@ -162,6 +162,7 @@ def test_generated_columns_are_there_only_where_they_are_published(database: Dat
     relation = _one(connection)
     assert relation.column_names == (("id", "s") if virtual else ("id",))
     assert [column.generated for column in relation.columns] == [False, True][: 1 + virtual]
+    assert {column.default for column in relation.columns} == {None}, "the expression is no default"
     assert _versions_from_the_stream(database, connection, TableFilter()) == {"t": (relation.oid, relation.version)}
 
 
