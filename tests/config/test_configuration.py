@@ -128,6 +128,37 @@ def test_a_wrong_property_is_named_with_its_line_and_what_is_wrong(line: str, ex
     assert expected in refused(with_connector(line), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("decimal.handling.mode", "string"),
+        ("time.precision.mode", "connect"),
+        ("binary.handling.mode", "base64-url-safe"),
+        ("interval.handling.mode", "string"),
+        ("hstore.handling.mode", "map"),
+        ("schema.name.adjustment.mode", "avro"),
+        ("field.name.adjustment.mode", "avro_unicode"),
+        ("event.converting.failure.handling.mode", "skip"),
+        ("publication.autocreate.mode", "filtered"),
+        ("snapshot.mode", "no_data"),
+        ("database.sslmode", "verify-full"),
+        ("plugin.name", "pgoutput"),
+    ],
+)
+def test_a_value_of_an_enumeration_may_be_written_in_any_case(name: str, value: str, tmp_path: Path) -> None:
+    connector = read(with_connector(f"{name}: ' {value.upper()}'"), tmp_path).connector
+    assert getattr(connector, name.replace(".", "_")) == value
+
+
+def test_an_old_name_of_a_snapshot_mode_may_be_written_in_any_case(tmp_path: Path) -> None:
+    assert read(with_connector("snapshot.mode: Schema_Only"), tmp_path).connector.snapshot_mode == "no_data"
+
+
+def test_the_placeholder_may_be_empty(tmp_path: Path) -> None:
+    connector = read(with_connector("unavailable.value.placeholder: ''"), tmp_path).connector
+    assert connector.unavailable_value_placeholder == ""
+
+
 @pytest.mark.parametrize("prefix", ["shop", "Shop-1_a.b", "9", "-"])
 def test_a_topic_prefix_may_have_letters_digits_hyphens_underscores_and_dots(prefix: str, tmp_path: Path) -> None:
     text = MINIMAL.replace("topic.prefix: shop", f"topic.prefix: '{prefix}'")
@@ -308,7 +339,7 @@ def test_filters_tell_case_only_if_the_lake_says_so(tmp_path: Path) -> None:
         connector = read(with_connector(lists) + lake, tmp_path).connector
         assert connector.table_filter.captures(TableName("s", "t")) is not told
         assert connector.message_filter.matches("p") is not told
-        assert (connector.column_rules.key_of(TableName("s", "t")) is None) is told
+        assert (connector.column_rules.key_of(TableName("s", "t"), ("a",)) == ()) is told
         assert (connector.identity_rules.of(TableName("s", "t")) is None) is told
         assert connector.table_filter.captures(TableName("s", "T"))
 

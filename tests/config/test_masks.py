@@ -30,6 +30,19 @@ def test_truncation_counts_before_a_mask_and_a_mask_before_a_hash() -> None:
     assert kinds == ["truncate", "mask", "hash", None]
 
 
+def test_the_first_of_several_rules_of_one_kind_counts() -> None:
+    """The engine's order is that of a hash table over the names of all properties, so that none can be relied on."""
+    found = rules("column.truncate.to.2.chars: s.t.a", "column.truncate.to.1.chars: s.t.a")
+    rule = first_matching(found, "s.t.a")
+    assert rule is not None
+    assert rule.length == 2
+
+
+def test_texts_may_be_cut_to_nothing() -> None:
+    (rule,) = rules("column.truncate.to.0.chars: s.t.a")
+    assert (rule.kind, rule.length) == ("truncate", 0)
+
+
 def test_the_salt_is_in_no_representation() -> None:
     (rule,) = rules("column.mask.hash.SHA-1.with.salt.pepper: s.t.a")
     assert rule.salt == b"pepper"
@@ -50,11 +63,11 @@ def test_the_salt_is_in_no_representation() -> None:
         ),
         ("column.mask.hash.MD5.salt.pepper: s.t.a", "connector.column.mask.hash.MD5 (line 6): expected column.mask"),
         ("column.mask.hash.MD5.with.salt: s.t.a", "connector.column.mask.hash.MD5 (line 6): expected column.mask"),
+        ("column.mask.hash.MD5.with.salt.: s.t.a", "connector.column.mask.hash.MD5 (line 6): expected column.mask"),
         ("column.mask.hash.MD5.pepper: s.t.a", "connector.column.mask.hash.MD5 (line 6): expected column.mask"),
         ("colum.mask.hash.MD5.with.salt.pepper: s.t.a", "connector.colum.mask.hash.MD5 (line 6): unknown property"),
         ("column.msk.hsh.MD5.with.salt.pepper: s.t.a", "connector.column.msk.hsh.MD5 (line 6): unknown property"),
         ("column.mask.hash.MD5.with.salt.pepper: [[a]]", "connector.column.mask.hash.MD5 (line 6): a list may hold"),
-        ("column.truncate.to.0.chars: s.t.a", "connector.column.truncate.to.0.chars (line 6): the length is to be"),
         ("column.mask.with.3.chars: 's.t.[a'", "connector.column.mask.with.3.chars (line 6): the pattern 's.t.[a'"),
     ],
 )
@@ -80,9 +93,11 @@ def test_a_rule_that_is_given_twice_or_in_the_wrong_place_is_named_without_its_s
 
 
 def test_every_rule_that_is_wrong_is_said_in_its_own_line() -> None:
-    shown = refusal("column.mask.with.3.chars: '[a'", "column.truncate.to.9.chars: b", "column.truncate.to.0.chars: c")
+    shown = refusal(
+        "column.mask.with.3.chars: '[a'", "column.truncate.to.9.chars: b", "column.truncate.to.8.chars: '[c'"
+    )
     assert "connector.column.mask.with.3.chars (line 6)" in shown
-    assert "connector.column.truncate.to.0.chars (line 8)" in shown
+    assert "connector.column.truncate.to.8.chars (line 8)" in shown
     assert "has 2 problems" in shown
 
 

@@ -43,3 +43,22 @@ def test_a_column_that_is_no_longer_so_is_known_by_its_type() -> None:
         assert (a.base_type, a.kind, a.enum_labels, a.type_name) == ("mood", "e", ("sad", "ok"), "s.mood")
         assert (b.declared_type, b.base_type, b.base_typmod) == ("code", "varchar", 16)
         assert (c.base_type, c.nullable) == (None, None)
+
+
+def test_a_table_that_has_another_name_by_now_is_known_by_its_oid() -> None:
+    """Debezium asks for the name, and so for no table, or for another one."""
+    now = relation(NAME, [replace(column("a", "int4", nullable=False, default="7"), type_oid=23)], primary_key=("a",))
+    told = replace(now, oid=7, table="before", columns=message(("a", 23)), primary_key=None)
+    described = with_catalog(told, replace(now, oid=7), {})
+    assert (described.table, described.own_key) == ("before", ("a",))
+    assert (described.columns[0].nullable, described.columns[0].default) == (False, "7")
+    assert with_catalog(told, replace(now, oid=8), {}).primary_key is None
+
+
+def test_the_first_unique_key_counts_with_those_of_its_columns_that_the_message_has() -> None:
+    """As Debezium takes it: the next one does not stand in."""
+    catalog = replace(relation(NAME, [column("b", "int4")], primary_key=(), unique_keys=(("x", "b"), ("b",))), oid=7)
+    told = replace(catalog, columns=message(("b", 23), ("c", 23)))
+    assert with_catalog(told, catalog, {}).own_key == ("b",)
+    renamed = replace(catalog, unique_keys=(("x",), ("b",)))
+    assert with_catalog(told, renamed, {}).own_key == ()

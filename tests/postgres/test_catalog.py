@@ -162,6 +162,7 @@ def test_generated_columns_are_there_only_where_they_are_published(database: Dat
     relation = _one(connection)
     assert relation.column_names == (("id", "s") if virtual else ("id",))
     assert [column.generated for column in relation.columns] == [False, True][: 1 + virtual]
+    assert {column.default for column in relation.columns} == {None}, "the expression is no default"
     assert _versions_from_the_stream(database, connection, TableFilter()) == {"t": (relation.oid, relation.version)}
 
 
@@ -224,6 +225,38 @@ def test_all_facts_that_the_message_lacks_are_there(database: Database, connecti
     assert [column.name for column in relation.columns if not column.nullable] == ["a", "b", "d"]
     assert relation.identity_columns == ("a", "b")
     assert RelationDescription.from_json(relation.to_json()) == relation
+
+
+def test_the_key_of_a_unique_index_has_what_the_index_includes_and_the_relation_has(
+    database: Database, connection: Connection
+) -> None:
+    """As Debezium's driver lists it. A primary key and the replica identity are of the key's own columns."""
+    database.execute(
+        "CREATE TABLE t (a int NOT NULL, b int NOT NULL, c text, d int, PRIMARY KEY (d) INCLUDE (c))",
+        "CREATE UNIQUE INDEX chosen ON t (b) INCLUDE (c, a)",
+        "ALTER TABLE t REPLICA IDENTITY USING INDEX chosen",
+        "CREATE PUBLICATION p FOR TABLE t",
+    )
+    relation = _one(connection)
+    assert (relation.primary_key, relation.unique_keys) == (("d",), (("b", "c", "a"),))
+    assert (relation.identity_columns, relation.row_key) == (("b",), ("b",))
+    database.execute("ALTER TABLE t DROP CONSTRAINT t_pkey")
+    assert (_one(connection).own_key, _one(connection).row_key) == (("b", "c", "a"), ("b",))
+
+
+def test_the_first_unique_index_is_the_key_with_those_of_its_columns_that_are_published(
+    database: Database, connection: Connection
+) -> None:
+    """And there is no key if none of them are, whatever other indexes there are."""
+    database.execute(
+        "CREATE TABLE t (a int, b int, c int)",
+        "CREATE UNIQUE INDEX i1 ON t (a, c)",
+        "CREATE UNIQUE INDEX i2 ON t (b)",
+        "CREATE PUBLICATION p FOR TABLE t (b, c)",
+    )
+    assert _one(connection).own_key == ("c",)
+    database.execute("ALTER PUBLICATION p SET TABLE t (b)")
+    assert _one(connection).own_key == ()
 
 
 def test_a_column_that_is_added_is_seen_before_any_change_has_it(database: Database, connection: Connection) -> None:

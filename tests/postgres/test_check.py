@@ -177,7 +177,7 @@ def test_rules_about_columns_are_held_against_the_sources_own(database: Database
     )
     selection = TableFilter(tables=NameFilter(include=(r"public\.[tk]", r"public\.gone")))
     masks = {"column.mask.with.3.chars": r"public\.t\..*,public\.k\.code"}
-    columns = ColumnRules(selection.columns, parse_keys("public.t:id,code,Code"))
+    columns = ColumnRules(selection.columns, parse_keys("public.t:id,Code,codes"))
     findings = _check(database.settings, selection=selection, columns=columns, masks=parse_masks(masks))
     rules = {
         f"{finding.severity} {finding.subject}: {finding.problem}"
@@ -189,7 +189,7 @@ def test_rules_about_columns_are_held_against_the_sources_own(database: Database
     beside = "will land as they are, beside what rows of events show of them."
     assert rules == {
         r"warning connector.table.include.list: public\.gone matches no captured table.",
-        f"{keys.replace('warning', 'error')}: public.t has no column Code.",
+        f"{keys.replace('warning', 'error')}: public.t has no column codes.",
         f"{keys}: The replica identity of public.t lacks code: {fillers}",
         f"{mask}: Only texts can be hidden, and public.t.id (uuid), public.t.data (json) will land as they are.",
         f"{mask}: Keys are not hidden: public.k.code, public.t.name, public.t.code {beside}",

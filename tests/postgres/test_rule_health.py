@@ -166,12 +166,20 @@ def test_a_mask_that_would_make_two_rows_one_is_an_error(name: str) -> None:
 
 
 def test_key_columns_that_do_not_exist_are_an_error_for_each_table() -> None:
-    found = problems(T, table("u"), keys="s.*:ID,name")
+    found = problems(T, table("u"), keys="s.*:idd,name")
     errors = [each for each in found if each.startswith("error")]
     assert errors == [
-        "error connector.message.key.columns: s.t has no column ID.",
-        "error connector.message.key.columns: s.u has no column ID.",
+        "error connector.message.key.columns: s.t has no column idd.",
+        "error connector.message.key.columns: s.u has no column idd.",
     ]
+
+
+def test_key_columns_that_only_other_tables_have_are_a_warning_beside_some_and_an_error_beside_none() -> None:
+    other = describe(2, TableName("s", "u"), "f", [ColumnDescription("tenant", 0, -1, identity=True)])
+    (found,) = problems(T, other, keys="s.t:id;s.*:tenant")
+    assert found.startswith("warning connector.message.key.columns: s.t has no column tenant: its key is id alone.")
+    (found,) = problems(T, other, keys="s.*:tenant")
+    assert found.startswith("error connector.message.key.columns: s.t has no column tenant.")
 
 
 def test_key_columns_outside_of_the_replica_identity_are_a_warning_and_none_with_identity_full() -> None:
@@ -193,8 +201,8 @@ def test_a_primary_key_outside_of_the_replica_identity_is_a_warning_unless_anoth
 
 
 def test_an_entry_of_key_columns_that_counts_for_no_table_is_a_warning() -> None:
-    found = problems(T, keys="s.t:id;.*t:id;s.u:id")
-    assert found == ["warning connector.message.key.columns: .*t, s.u match no captured table."]
+    found = problems(T, keys="s.t:id;.*x:id,name;s.u:id")
+    assert found == ["warning connector.message.key.columns: .*x, s.u match no captured table."]
 
 
 def test_columns_that_events_leave_out_are_named_by_table_unless_nobody_wants_them() -> None:

@@ -116,7 +116,7 @@ class MaskBook:
         if for_events:
             for position, masking in maskings.items():
                 lists = _appended(lists, of_version, position, masking)
-        keys = relation.keys(self._masks.columns.key_of(relation.name))
+        keys = relation.keys(self._masks.columns.key_of(relation.name, relation.column_names))
         for position, masking in maskings.items():
             if relation.columns[position].name not in keys:
                 lists = _replaced(lists, of_version, position, masking)

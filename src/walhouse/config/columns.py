@@ -2,8 +2,8 @@
 
 Invariant: these shape events only. What bronze holds is decided by ``walhouse.config.filters``, which keeps the
 columns of a key even where events do not show them.
-Source: Debezium 3.6, PostgreSQL connector, ``message.key.columns``: ``table:column,column;table:column``, the first
-entry whose pattern matches ``schema.table`` counts.
+Source: Debezium 3.6, PostgreSQL connector, ``message.key.columns``: ``table:column,column;table:column``; its engine
+makes one pattern of the table's and each column's, with a dot between, and joins the columns of all that match.
 """
 
 from __future__ import annotations
@@ -12,26 +12,36 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from walhouse.config.filters import NameFilter, any_matches
+from walhouse.config.filters import NameFilter, any_matches, split_list
 from walhouse.config.java_regex import PatternError, compile_pattern
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from walhouse.names import TableName
 
-_ENTRY: Final = re.compile(r"\s*([^\s:]+):([^:\s]+)\s*")
+_ENTRY: Final = re.compile(r"([^:]+):([^:,]+(?:,[^:,]+)*)")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """One entry of ``message.key.columns``."""
+    """One column of an entry of ``message.key.columns``, with the entry's table; both are patterns."""
 
     table: str
-    """A pattern."""
-    columns: tuple[str, ...]
+    column: str
 
-    def matches(self, table: TableName, *, case_sensitive: bool) -> bool:
-        """True for a table of the entry."""
-        return any_matches((self.table,), str(table), case_sensitive=case_sensitive)
+    def concerns(self, table: TableName, *, case_sensitive: bool) -> bool:
+        """True for a table of the entry, whether it has the column or not."""
+        return any_matches(split_list(self.table), str(table), case_sensitive=case_sensitive)
+
+    def matches(self, table: TableName, column: str, *, case_sensitive: bool) -> bool:
+        """True for a column that the entry puts into its table's key."""
+        return any_matches(self.patterns, f"{table}.{column}", case_sensitive=case_sensitive)
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Those for ``schema.table.column``: Debezium reads the two as one list of patterns."""
+        return split_list(f"{self.table}.{self.column}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +57,34 @@ class ColumnRules:
         """True if ``before`` and ``after`` have the column."""
         return self.shown.matches(f"{table}.{column}")
 
-    def entry_of(self, table: TableName) -> KeyEntry | None:
-        """The entry that counts for the table."""
-        return next((entry for entry in self.keys if entry.matches(table, case_sensitive=self.case_sensitive)), None)
+    def key_of(self, table: TableName, columns: Sequence[str]) -> tuple[str, ...]:
+        """Those of the table's columns that are chosen for its key: the entries' order, then the table's."""
+        chosen = (name for entry in self.keys for name in self.matched(entry, table, columns))
+        return tuple(dict.fromkeys(chosen))
 
-    def key_of(self, table: TableName) -> tuple[str, ...] | None:
-        """The columns chosen for the table's key, in their order; None if none are."""
-        entry = self.entry_of(table)
-        return None if entry is None else entry.columns
+    def matched(self, entry: KeyEntry, table: TableName, columns: Sequence[str]) -> tuple[str, ...]:
+        """Those of the table's columns that one entry matches."""
+        return tuple(name for name in columns if entry.matches(table, name, case_sensitive=self.case_sensitive))
+
+    def entries_of(self, table: TableName) -> tuple[KeyEntry, ...]:
+        """The entries that concern the table, whether it has their columns or not."""
+        return tuple(entry for entry in self.keys if entry.concerns(table, case_sensitive=self.case_sensitive))
 
 
 def parse_keys(text: str) -> tuple[KeyEntry, ...]:
     """Read the property. Raises ValueError that says which entry is wrong."""
-    entries = []
-    for part in text.split(";"):
-        found = _ENTRY.fullmatch(part)
-        if found is None:
-            raise ValueError(f"{part.strip()!r} is not of the form table:column,column")
-        try:
-            compile_pattern(found[1])
-        except PatternError as error:
-            raise ValueError(f"the pattern {found[1]!r}: {error}") from None
-        entries.append(KeyEntry(found[1], tuple(found[2].split(","))))
-    return tuple(entries)
+    return tuple(entry for part in text.rstrip(";").split(";") for entry in _parse(part))
+
+
+def _parse(part: str) -> Iterator[KeyEntry]:
+    found = _ENTRY.fullmatch(part)
+    if found is None:
+        raise ValueError(f"{part.strip()!r} is not of the form table:column,column")
+    for column in found[2].split(","):
+        entry = KeyEntry(found[1], column.strip())
+        for pattern in (*split_list(entry.table), *entry.patterns):
+            try:
+                compile_pattern(pattern)
+            except PatternError as error:
+                raise ValueError(f"the pattern {pattern!r}: {error}") from None
+        yield entry

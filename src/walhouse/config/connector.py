@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
@@ -21,12 +21,20 @@ from walhouse.config.replica_identity import IdentityRules
 from walhouse.config.schema_notes import SchemaNotes
 from walhouse.config.secrets import resolve_secret
 from walhouse.config.values import (
+    AnyText,
     AutocreateMode,
+    AutocreateModeName,
+    BinaryHandling,
+    ConversionFailure,
+    DecimalHandling,
+    HstoreHandling,
     Identities,
+    IntervalHandling,
     Items,
     KeyColumns,
     MaskRules,
     Milliseconds,
+    NameAdjustment,
     Patterns,
     PluginName,
     Positive,
@@ -35,7 +43,9 @@ from walhouse.config.values import (
     SlotName,
     SnapshotMode,
     SnapshotModeName,
+    SslMode,
     Text,
+    TimePrecision,
     TopicPrefix,
     TwoPartName,
     Watermarking,
@@ -86,7 +96,7 @@ class Connector(BaseModel):
     database_user: Text
     database_password: SecretValue | None = None
     database_dbname: Text
-    database_sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] = "prefer"
+    database_sslmode: SslMode = "prefer"
     database_sslcert: Text | None = None
     database_sslkey: Text | None = None
     database_sslpassword: SecretValue | None = None
@@ -98,7 +108,7 @@ class Connector(BaseModel):
     slot_max_retries: Annotated[int, Field(ge=0)] = 6
     slot_retry_delay_ms: Positive = 10_000
     publication_name: PublicationName = "dbz_publication"
-    publication_autocreate_mode: AutocreateMode = AutocreateMode.ALL_TABLES
+    publication_autocreate_mode: AutocreateModeName = AutocreateMode.ALL_TABLES
     publish_via_partition_root: bool = False
     read_only: bool = False
     replica_identity_autoset_values: Identities = ()
@@ -134,7 +144,7 @@ class Connector(BaseModel):
     message_prefix_exclude_list: Patterns = ()
     message_key_columns: KeyColumns = ()
     skip_messages_without_change: bool = False
-    event_converting_failure_handling_mode: Literal["warn", "fail", "skip"] = "warn"
+    event_converting_failure_handling_mode: ConversionFailure = "warn"
     heartbeat_interval_ms: Milliseconds = 0
     heartbeat_action_query: Text | None = None
     topic_heartbeat_prefix: Text = "__debezium-heartbeat"
@@ -145,22 +155,14 @@ class Connector(BaseModel):
     skipped_operations: Items = ("t",)
     tombstones_on_delete: bool = True
     extended_headers_enabled: bool = True
-    schema_name_adjustment_mode: Literal["none", "avro", "avro_unicode"] = "none"
-    field_name_adjustment_mode: Literal["none", "avro", "avro_unicode"] = "none"
-    unavailable_value_placeholder: Text = "__debezium_unavailable_value"
-    decimal_handling_mode: Literal["precise", "double", "string", "native"] = "precise"
-    time_precision_mode: Literal[
-        "adaptive",
-        "adaptive_time_microseconds",
-        "connect",
-        "isostring",
-        "microseconds",
-        "nanoseconds",
-        "native",
-    ] = "adaptive"
-    binary_handling_mode: Literal["bytes", "base64", "base64-url-safe", "hex"] = "bytes"
-    interval_handling_mode: Literal["numeric", "string", "native"] = "numeric"
-    hstore_handling_mode: Literal["json", "map", "native"] = "json"
+    schema_name_adjustment_mode: NameAdjustment = "none"
+    field_name_adjustment_mode: NameAdjustment = "none"
+    unavailable_value_placeholder: AnyText = "__debezium_unavailable_value"
+    decimal_handling_mode: DecimalHandling = "precise"
+    time_precision_mode: TimePrecision = "adaptive"
+    binary_handling_mode: BinaryHandling = "bytes"
+    interval_handling_mode: IntervalHandling = "numeric"
+    hstore_handling_mode: HstoreHandling = "json"
     money_fraction_digits: Annotated[int, Field(ge=0, le=9)] = 2
     include_unknown_datatypes: bool = False
     case_sensitive_filters: Annotated[bool, Field(exclude=True)] = False

@@ -55,8 +55,8 @@ class NameFilter:
 class KeyChoice(Protocol):
     """Which columns are chosen for a table's key."""
 
-    def key_of(self, table: TableName) -> tuple[str, ...] | None:
-        """The columns, in their order; None if none are."""
+    def key_of(self, table: TableName, columns: Sequence[str]) -> tuple[str, ...]:
+        """Those of the table's columns that are chosen, in the key's order; empty if none are."""
         ...
 
 
@@ -80,8 +80,8 @@ class TableFilter:
 
     def kept_columns(self, name: TableName, columns: Sequence[str], key: Sequence[str]) -> tuple[int, ...]:
         """Positions in ``columns`` of those that are kept; those of the key, and of a chosen one, always are."""
-        chosen = None if self.keys is None else self.keys.key_of(name)
-        in_key = {*key, *(chosen or ())}
+        chosen = () if self.keys is None else self.keys.key_of(name, columns)
+        in_key = {*key, *chosen}
         return tuple(
             position
             for position, column in enumerate(columns)

@@ -105,8 +105,6 @@ def parse_mask(name: str, value: object) -> MaskRule:
             raise ValueError(f"the pattern {pattern!r}: {error}") from None
     shown = without_salt(name)
     if found := _TRUNCATE.fullmatch(name):
-        if int(found[1]) == 0:
-            raise ValueError("the length is to be above 0")
         return MaskRule(shown, patterns, "truncate", int(found[1]))
     if found := _MASK.fullmatch(name):
         return MaskRule(shown, patterns, "mask", int(found[1]))

@@ -143,7 +143,7 @@ TABLE: Final[tuple[Property, ...]] = (
     Property("table.ignore.builtin", "bool", "true", DEFAULT, "system schemas have no logical changes to capture"),
     Property("message.prefix.include.list", "regexes", None, USED, "match a logical message's prefix; excludes message.prefix.exclude.list"),
     Property("message.prefix.exclude.list", "regexes", None, USED, ""),
-    Property("message.key.columns", "text", None, USED, "table:column,column;table:column; the first entry whose pattern matches the table"),
+    Property("message.key.columns", "text", None, USED, "table:column,column;table:column, all of them patterns; a key has the columns of all entries that match, in their order"),
     Property("column.mask.with.<length>.chars", "regexes", None, USED, "texts (char, varchar, text, name, enums) become asterisks before they land; NULL, too. Keys land plain, but rows of events show them so; see `walhouse check`"),
     Property("column.mask.hash.*", "regexes", None, USED, "hash.[v2.]ALGORITHM.with.salt.SALT: texts become their digest before they land. Keys land plain, but rows of events show them so; see `walhouse check`"),
     Property("column.truncate.to.<length>.chars", "regexes", None, USED, "texts are cut before they land, strings and bytes of other types where events are made. Keys land plain, but rows of events show them so; see `walhouse check`"),

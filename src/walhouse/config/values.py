@@ -74,25 +74,27 @@ def _identities(value: object) -> object:
 
 
 def _snapshot_mode(value: object) -> object:
-    if value == "recovery":
+    name = _in_any_case(value)
+    if name == "recovery":
         raise ValueError(
             "recovery is for connectors with a schema history, which PostgreSQL's has not: use when_needed"
         )
-    return _OLD_SNAPSHOT_MODES.get(str(value), value)
+    return _OLD_SNAPSHOT_MODES.get(str(name), name)
 
 
 def _plugin(value: object) -> object:
-    if value != "pgoutput":
+    if (name := _in_any_case(value)) != "pgoutput":
         raise ValueError("only pgoutput can be read, PostgreSQL's own; leave plugin.name out or set it to pgoutput")
-    return value
+    return name
 
 
 def _items(value: object) -> object:
     return split_list(value) if isinstance(value, str) else value
 
 
-def _lower_case(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
+def _in_any_case(value: object) -> object:
+    """The name of an enumeration's value: Debezium tells none by their case, or by blanks around them."""
+    return value.strip().lower() if isinstance(value, str) else value
 
 
 def _without_reference(value: object) -> object:
@@ -102,7 +104,9 @@ def _without_reference(value: object) -> object:
 
 
 NoReference = BeforeValidator(_without_reference)
+_AnyCase: Final = BeforeValidator(_in_any_case)
 Text = Annotated[str, StringConstraints(min_length=1), NoReference]
+AnyText = Annotated[str, NoReference]
 SecretValue = Annotated[SecretReference | Secret, BeforeValidator(_secret), PlainSerializer(str, return_type=str)]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(_patterns)]
 Items = Annotated[tuple[str, ...], BeforeValidator(_items)]
@@ -113,8 +117,20 @@ SlotName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,63}$")]
 PublicationName = Annotated[str, StringConstraints(min_length=1, max_length=63), NoReference]
 TopicPrefix = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$"), NoReference]
 TwoPartName = Annotated[str, StringConstraints(pattern=r"^[^.]+\.[^.]+$"), NoReference]
+AutocreateModeName = Annotated[AutocreateMode, _AnyCase]
+SslMode = Annotated[Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"], _AnyCase]
+ConversionFailure = Annotated[Literal["warn", "fail", "skip"], _AnyCase]
+NameAdjustment = Annotated[Literal["none", "avro", "avro_unicode"], _AnyCase]
+DecimalHandling = Annotated[Literal["precise", "double", "string", "native"], _AnyCase]
+TimePrecision = Annotated[
+    Literal["adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds", "native"],
+    _AnyCase,
+]
+BinaryHandling = Annotated[Literal["bytes", "base64", "base64-url-safe", "hex"], _AnyCase]
+IntervalHandling = Annotated[Literal["numeric", "string", "native"], _AnyCase]
+HstoreHandling = Annotated[Literal["json", "map", "native"], _AnyCase]
 SnapshotModeName = Annotated[SnapshotMode, BeforeValidator(_snapshot_mode)]
-Watermarking = Annotated[Literal["insert_insert", "insert_delete"], BeforeValidator(_lower_case)]
+Watermarking = Annotated[Literal["insert_insert", "insert_delete"], _AnyCase]
 Identities = Annotated[tuple[IdentityEntry, ...], BeforeValidator(_identities)]
 KeyColumns = Annotated[tuple[KeyEntry, ...], BeforeValidator(_keys)]
 MaskRules = Annotated[tuple[Annotated[MaskRule, BeforeValidator(_mask)], ...], AfterValidator(in_order)]

@@ -18,7 +18,7 @@ from walhouse.names import TableName
 from walhouse.pgoutput.column import ColumnDescription
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence, Set
 
     from walhouse.pgoutput.type_facts import TypeFacts
 
@@ -44,7 +44,8 @@ class RelationDescription:
     key_is_deferrable: bool | None = None
     """Whether two rows may have the same primary key before their statement or transaction ends; None if unknown."""
     unique_keys: tuple[tuple[str, ...], ...] | None = None
-    """Columns of each further unique index without expressions, in index-name order."""
+    """Columns of each further unique index without expressions, in index-name order, also those that it includes: the
+    first one's are the key of events where there is no primary one, and none are if the relation lacks all of them."""
     comment: str | None = None
     partitioned: bool | None = None
     catalog_lsn: int | None = None
@@ -86,11 +87,11 @@ class RelationDescription:
             return primary if set(primary) == set(identity) else identity
         return () if self.key_is_deferrable else primary
 
-    def event_key(self, chosen: Sequence[str] | None) -> tuple[str, ...]:
-        """The key of events: those of the chosen columns that it has, else its own."""
-        return tuple(name for name in chosen or () if name in self.column_names) or self.own_key
+    def event_key(self, chosen: Sequence[str]) -> tuple[str, ...]:
+        """The key of events: those of its columns that are chosen, else its own."""
+        return tuple(chosen) or self.own_key
 
-    def keys(self, chosen: Sequence[str] | None) -> frozenset[str]:
+    def keys(self, chosen: Sequence[str]) -> frozenset[str]:
         """Columns of the primary key and of the key of events."""
         return frozenset(self.primary_key or ()) | frozenset(self.event_key(chosen))
 
@@ -169,7 +170,7 @@ def with_catalog(
 
     The catalog is that of now, the message that of the change: what is told of a column counts only where its name,
     type and modifier are the same in both, else what is told of its type does (``types``, by OID). Whether it may be
-    NULL, and its default, count by name, as Debezium takes them. The key counts only if all its columns are there.
+    NULL, and its default, count by name, as Debezium takes them. A primary key counts only with all of its columns.
     """
     if catalog is None or catalog.oid != message.oid:
         return replace(message, columns=tuple(_by_type(column, types) for column in message.columns))
@@ -191,11 +192,16 @@ def with_catalog(
         columns=columns,
         primary_key=key if key is not None and names.issuperset(key) else None,
         key_is_deferrable=catalog.key_is_deferrable,
-        unique_keys=tuple(k for k in catalog.unique_keys or () if names.issuperset(k)),
+        unique_keys=known_parts(catalog.unique_keys or (), names),
         comment=catalog.comment,
         partitioned=catalog.partitioned,
         catalog_lsn=catalog.catalog_lsn,
     )
+
+
+def known_parts(keys: Iterable[Sequence[str]], names: Set[str]) -> tuple[tuple[str, ...], ...]:
+    """Of each key the columns that there are: Debezium takes the first one, whatever is left of it."""
+    return tuple(tuple(name for name in key if name in names) for key in keys)
 
 
 def _by_type(column: ColumnDescription, types: Mapping[int, TypeFacts]) -> ColumnDescription:

@@ -16,7 +16,7 @@ from psycopg.rows import dict_row
 from walhouse.config.filters import TableFilter
 from walhouse.names import TableName
 from walhouse.pgoutput.column import ColumnDescription
-from walhouse.pgoutput.relation import RelationDescription, describe
+from walhouse.pgoutput.relation import RelationDescription, describe, known_parts
 from walhouse.pgoutput.selection import kept_positions
 from walhouse.pgoutput.type_facts import TypeFacts
 from walhouse.postgres.connection import source_errors
@@ -50,14 +50,15 @@ _INDEXES: Final = """
     SELECT i.indrelid::int8 AS relation, i.indexrelid::int8, i.indisprimary, i.indisreplident, i.indimmediate,
         i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL AS usable,
         i.indisunique AND i.indisvalid AND i.indexprs IS NULL AS is_key,
-        ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
-            JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
-            WHERE k.place <= i.indnkeyatts ORDER BY k.place) AS columns
-    FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
+        listed[:i.indnkeyatts] AS columns, listed
+    FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid CROSS JOIN LATERAL (
+        SELECT array_agg(a.attname::text ORDER BY k.place) AS listed
+        FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
+        LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum) l
     WHERE i.indrelid = ANY(%s) ORDER BY x.relname"""
-
 """``usable`` as a replica identity; ``is_key``: what Debezium takes for a key, where there is no primary one, a partial
-index, too."""
+index, too. ``columns`` are those of the index's key, ``listed`` also those that it includes: Debezium's driver does not
+tell them apart."""
 
 _BASES: Final = """domains AS (
         SELECT type, type AS base, -1 AS typmod, false AS not_null FROM types
@@ -166,7 +167,7 @@ def _describe(
     identity = identity_columns(relation["relreplident"], indexes)
     described = [_column(column, identity=identity is None or column["name"] in identity) for column in columns]
     primary_key = next((tuple(index["columns"]) for index in indexes if index["indisprimary"]), ())
-    unique_keys = [tuple(index["columns"]) for index in indexes if index["is_key"] and not index["indisprimary"]]
+    unique_keys = [tuple(index["listed"]) for index in indexes if index["is_key"] and not index["indisprimary"]]
     own_key = primary_key or next(iter(unique_keys), ())
     kept = kept_positions(selection, name, relation["relreplident"], described, own_key)
     description = describe(relation["oid"], name, relation["relreplident"], described, kept)
@@ -175,7 +176,7 @@ def _describe(
         description,
         primary_key=primary_key if names.issuperset(primary_key) else None,
         key_is_deferrable=any(index["indisprimary"] and not index["indimmediate"] for index in indexes),
-        unique_keys=tuple(key for key in unique_keys if names.issuperset(key)),
+        unique_keys=known_parts(unique_keys, names),
         comment=relation["comment"],
         partitioned=relation["partitioned"],
     )

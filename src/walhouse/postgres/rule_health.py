@@ -104,28 +104,41 @@ def _idle(name: str, patterns: Sequence[str], what: str) -> Finding:
 
 
 def _keys(rules: ColumnHandling, captured: Sequence[RelationDescription]) -> Iterator[Finding]:
-    tables: dict[KeyEntry, list[RelationDescription]] = {entry: [] for entry in rules.columns.keys}
+    entries = {relation.name: rules.columns.entries_of(relation.name) for relation in captured}
+    concerned = frozenset(entry for found in entries.values() for entry in found)
+    if idle := dict.fromkeys(entry.table for entry in rules.columns.keys if entry not in concerned):
+        yield _idle(_KEYS, list(idle), _CAPTURED)
+    hits = {entry for relation in captured for entry in entries[relation.name] if _matched(rules, entry, relation)}
     for relation in captured:
-        if (entry := rules.columns.entry_of(relation.name)) is not None:
-            tables[entry].append(relation)
-    if idle := [entry.table for entry, relations in tables.items() if not relations]:
-        yield _idle(_KEYS, idle, _CAPTURED)
-    for entry, relations in tables.items():
-        for relation in relations:
-            yield from _chosen_key(entry.columns, relation)
-    for relation in captured:
-        if rules.columns.entry_of(relation.name) is None and relation.replica_identity == "i":
+        chosen = rules.columns.key_of(relation.name, relation.column_names)
+        missing = [entry for entry in entries[relation.name] if not _matched(rules, entry, relation)]
+        yield from _missing(relation, chosen, [entry.column for entry in missing], somewhere=hits.issuperset(missing))
+        if chosen:
+            yield from _outside_of_identity(_KEYS, chosen, relation)
+        elif relation.replica_identity == "i":
             yield from _outside_of_identity(str(relation.name), relation.own_key, relation)
 
 
-def _chosen_key(key: Sequence[str], relation: RelationDescription) -> Iterator[Finding]:
-    if missing := [name for name in key if name not in relation.column_names]:
+def _matched(rules: ColumnHandling, entry: KeyEntry, relation: RelationDescription) -> tuple[str, ...]:
+    return rules.columns.matched(entry, relation.name, relation.column_names)
+
+
+def _missing(
+    relation: RelationDescription, chosen: Sequence[str], missing: Sequence[str], *, somewhere: bool
+) -> Iterator[Finding]:
+    """What entries ask of the table and it lacks; ``somewhere``: other tables have all of it."""
+    if missing and chosen and somewhere:
+        yield warning(
+            _KEYS,
+            f"{relation.name} has no column {_some(missing)}: its key is {_some(chosen)} alone.",
+            "That is right if the entry is meant for other tables; else correct it.",
+        )
+    elif missing:
         yield error(
             _KEYS,
             f"{relation.name} has no column {_some(missing)}.",
-            "Name columns as PostgreSQL has them, with their case and without quotes.",
+            "Name columns as PostgreSQL has them, without quotes; each is a pattern for a whole name.",
         )
-    yield from _outside_of_identity(_KEYS, [name for name in key if name in relation.column_names], relation)
 
 
 def _outside_of_identity(subject: str, key: Sequence[str], relation: RelationDescription) -> Iterator[Finding]:
@@ -192,7 +205,7 @@ def _without_field(rules: ColumnHandling, captured: Sequence[RelationDescription
 
 def _in_key(rules: ColumnHandling, relation: RelationDescription, column: ColumnDescription) -> bool:
     """Whether the column is part of the primary key or of the key of events."""
-    return column.name in relation.keys(rules.columns.key_of(relation.name))
+    return column.name in relation.keys(rules.columns.key_of(relation.name, relation.column_names))
 
 
 def _identifies_rows(relation: RelationDescription, column: ColumnDescription) -> bool:

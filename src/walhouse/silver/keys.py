@@ -57,7 +57,7 @@ def _with_chosen_key(relation: RelationDescription, columns: ColumnChoice) -> Re
         for column in relation.columns
     )
     relation = relation if known == relation.columns else replace(relation, columns=known)
-    key = relation.event_key(columns.key_of(relation.name))
+    key = relation.event_key(columns.key_of(relation.name, relation.column_names))
     return relation if key == relation.own_key else replace(relation, primary_key=key, unique_keys=())
 
 

@@ -14,6 +14,8 @@ from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.modes import DEFAULTS, TypeModes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from walhouse.names import TableName
     from walhouse.pgoutput.column import ColumnDescription
     from walhouse.pgoutput.relation import RelationDescription
@@ -40,8 +42,8 @@ class ColumnChoice(Protocol):
         """True if ``before`` and ``after`` have the column."""
         ...
 
-    def key_of(self, table: TableName) -> tuple[str, ...] | None:
-        """The columns chosen for the table's key, in their order; None for the table's own key."""
+    def key_of(self, table: TableName, columns: Sequence[str]) -> tuple[str, ...]:
+        """Those of its columns that are chosen for the table's key, in its order; empty for the table's own key."""
         ...
 
 
@@ -53,10 +55,10 @@ class AllColumns:
         del table, column
         return True
 
-    def key_of(self, table: TableName) -> tuple[str, ...] | None:
+    def key_of(self, table: TableName, columns: Sequence[str]) -> tuple[str, ...]:
         """Never another one."""
-        del table
-        return None
+        del table, columns
+        return ()
 
 
 ALL_COLUMNS: Final = AllColumns()

@@ -38,6 +38,7 @@ def column(oid: int, default: str | None, typmod: int = -1) -> ColumnDescription
         (TIMESTAMP, "now()", "1970-01-01 00:00:00"),
         (JSON, "json_build_object('a', 1)", "{}"),
         (BIT, "B'110'::\"bit\"", "110"),
+        (BIT, "(5)::bit(3)", None),
         (INET, "'10.0.0.1'::inet", None),
         (DOMAIN, "'1'::text", None),
     ],

@@ -222,6 +222,17 @@ def test_an_enum_lists_its_labels_in_their_order() -> None:
     assert (kind.semantic, kind.parameters) == ("io.debezium.data.Enum", {"allowed": "V2,V1"})
 
 
+@pytest.mark.parametrize("name", ["hstore", "geometry"])
+def test_an_enum_is_one_whatever_its_name(name: str) -> None:
+    """Debezium knows the extensions' types by name alone."""
+    assert known_type(column("c", name, kind="e", enum_labels=("x",))).semantic == "io.debezium.data.Enum"
+
+
+@pytest.mark.parametrize(("name", "element"), [("int2vector", "int2"), ("oidvector", "oid")])
+def test_a_vector_of_numbers_is_no_array_and_left_out(name: str, element: str) -> None:
+    assert silver_type(column("c", name, element_type=element)) is None
+
+
 def test_a_type_that_debezium_does_not_know_is_left_out_or_shown_as_bytes() -> None:
     query = column("q", "tsquery")
     assert silver_type(query) is None
