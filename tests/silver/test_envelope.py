@@ -6,6 +6,7 @@ Each story is one frame of changes and one Spark job; the tests look at single e
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -258,6 +259,29 @@ def test_replica_identity_full_gives_the_old_row_and_its_toasted_values(spark: S
     assert told[30, "c"]["after"]["v"] == "long"
     assert json.loads(told[30, "d"]["headers"]["__debezium.newkey"]) == {"k": {"scale": 0, "value": "Ag=="}}
     assert told[40, "d"]["before"]["since"] is None, "a null that was sent is a null"
+
+
+@pytest.mark.parametrize("identity", ["d", "f"])
+def test_an_old_tuple_under_a_root_holds_what_its_leaf_sends_whatever_the_roots_identity(
+    spark: SparkSession, identity: str
+) -> None:
+    columns = [column("id", "int4", nullable=False), column("n", "int4", nullable=False), column("v", "text")]
+    table = relation(TableName("s", f"root_{identity}"), columns, primary_key=("id",), identity=identity)
+    told = tell(
+        spark,
+        Wal(replace(table, partitioned=True), lsn=0)
+        .add("u", before={"id": "1", "n": "1", "v": "x"}, after={"id": "1", "n": "1", "v": "y"})
+        .add("u", before={"n": "1"}, after={"id": "1", "n": "2", "v": "y"})
+        .add("u", before={"n": "1"}, after={"id": "0", "n": "2", "v": "y"})
+        .add("d", before={"id": "1"}),
+    )
+    assert [event["before"] for event in told.values() if event["before"]] == [
+        {"id": 1, "n": 1, "v": "x"},
+        {"id": 0, "n": 1, "v": None},
+        {"id": 0, "n": 1, "v": None},
+        {"id": 1, "n": 0, "v": None},
+    ]
+    assert [at for at in told if at[0] in {20, 30}] == [(20, "d"), (20, "c"), (30, "u")], "the old key is made up, too"
 
 
 def test_a_table_without_a_key_has_none_and_no_key_change(spark: SparkSession) -> None:
