@@ -13,6 +13,7 @@ import pytest
 
 from tests.silver.bronze_rows import Wal, column, numeric_typmod, relation
 from walhouse.names import TableName
+from walhouse.pgoutput.relation import describe
 from walhouse.silver.envelope import envelope
 from walhouse.silver.settings import SilverSettings
 from walhouse.silver.table import silver_schema
@@ -346,8 +347,18 @@ def test_each_row_is_read_by_its_own_relation_version(spark: SparkSession) -> No
     )
 
 
-def test_a_table_without_columns_still_has_events(spark: SparkSession) -> None:
-    told = tell(spark, Wal(relation(TableName("s", "empty"), []), lsn=0).add("c", after={}))
+def test_of_a_table_without_columns_only_truncates_and_rows_that_a_snapshot_read_are_events(
+    spark: SparkSession,
+) -> None:
+    story = Wal(relation(TableName("s", "empty"), []), lsn=0)
+    told = tell(spark, story.add("c", after={}).add("d", before={}).add("t").add("r", after={}))
+    assert list(told) == [(30, "t"), (40, "r")]
+    assert told[40, "r"]["after"] == {"_": None}
+
+
+def test_a_row_of_which_no_column_is_kept_is_an_event(spark: SparkSession) -> None:
+    described = describe(1, TableName("s", "left_out"), "d", [column("a", "text")], kept=())
+    told = tell(spark, Wal(described, lsn=0).add("c", after={}))
     assert told[10, "c"]["after"] == {"_": None}
 
 
