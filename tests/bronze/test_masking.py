@@ -144,7 +144,7 @@ def test_a_text_is_cut_where_java_would_and_never_within_a_character() -> None:
     [
         ({"base_type": "mood", "kind": "e"}, True),
         ({"base_type": "name"}, True),
-        ({"base_type": "char"}, True),
+        ({"base_type": "varchar"}, True),
         ({"base_type": "citext"}, False),
         ({"base_type": "uuid"}, False),
         ({"base_type": "_text"}, False),
@@ -163,3 +163,12 @@ def test_what_holds_characters_to_the_driver_is_hidden_and_what_does_not_is_cut_
         ["pl", "pl"] if is_hidden else ["plain"]
     ]
     assert cut.cut_to(told.name, column) == (None if is_hidden else 2)
+
+
+def test_what_has_one_character_to_the_driver_is_masked_and_never_cut() -> None:
+    """PostgreSQL prints a byte of "char" as four characters."""
+    told = describe(1, TableName("s", "t"), "d", [ColumnDescription("c", 18, -1, identity=False, base_type="char")])
+    rows = of_version(told.version, ["\\377"])
+    for rule, expected in (("truncate.to.2.chars", ["\\377"]), ("mask.with.2.chars", ["**", "**"])):
+        hidden = MaskBook(masks({f"column.{rule}": "s.t.c"})).masked(rows, {told.version: told})
+        assert unpack(hidden["after"]).to_pylist() == [expected]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.gold.changelog import Row, SourceTable, column, numeric, relation
+from tests.gold.changelog import Row, SourceTable, change, column, epoch_of, numeric, relation
 from walhouse.gold.apply import apply_gold
 
 if TYPE_CHECKING:
@@ -170,3 +171,13 @@ def test_a_table_without_a_key_has_each_row_as_often_as_the_source(spark: SparkS
     source = SourceTable(relation(COLUMNS, identity="f"), (), toasted=TOASTED)
     check_histories(spark, lake, source, truncates=(0, 1, 0))
     assert max(source.bag.values()) > 1
+
+
+def test_a_long_value_that_a_whole_old_row_does_not_have_stays_as_it_is(spark: SparkSession, lake: LakeLayout) -> None:
+    """Published as a root with identity full whose partitions send keys alone."""
+    root = replace(relation([column("id"), column("body")], key=("id",), identity="f"), partitioned=True)
+    base = apply_gold(spark, lake, epoch_of(spark, [change("c", 100, 0, root, after=("1", "long"))], [root]))
+    moved = change("u", 200, 0, root, before=("1", None), before_kind="O", after=("2", None), unchanged=["body"])
+    apply_gold(spark, lake, epoch_of(spark, [moved], [root], number=2, base_version=base.version))
+    rows = spark.table(str(lake.gold(root.name))).select("id", "body", "_unavailable").collect()
+    assert [tuple(row) for row in rows] == [("2", "long", None)]

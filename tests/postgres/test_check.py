@@ -99,6 +99,21 @@ def test_a_database_whose_text_has_no_encoding_is_an_error(database: Database) -
             ),
             "different columns",
         ),
+        (
+            (
+                "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL) PARTITION BY RANGE (id);"
+                " CREATE TABLE one PARTITION OF t FOR VALUES FROM (0) TO (9);"
+                " CREATE UNIQUE INDEX i ON one (v); ALTER TABLE one REPLICA IDENTITY USING INDEX i"
+            ),
+            "do not tell which row",
+        ),
+        (
+            (
+                "CREATE TABLE t (id int NOT NULL) PARTITION BY RANGE (id);"
+                " CREATE TABLE one PARTITION OF t FOR VALUES FROM (0) TO (9); ALTER TABLE one REPLICA IDENTITY FULL"
+            ),
+            "do not tell which row",
+        ),
     ],
 )
 def test_a_table_whose_changes_cannot_be_followed_is_an_error(database: Database, ddl: str, fault: str) -> None:
@@ -117,6 +132,18 @@ def test_a_tree_of_full_and_key_identities_is_a_warning(database: Database) -> N
     findings = _check(database.settings, via_root=True)
     assert _faults(findings) == []
     assert any("REPLICA IDENTITY" not in found and "FULL" in found for found in _faults(findings, Severity.WARNING))
+
+
+@pytest.mark.parametrize("full", ["t", "one"])
+def test_a_root_of_another_identity_than_its_partitions_is_a_warning(database: Database, full: str) -> None:
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE one PARTITION OF t FOR VALUES FROM (0) TO (9)",
+        f"ALTER TABLE {full} REPLICA IDENTITY FULL",
+    )
+    findings = _check(database.settings, via_root=True)
+    assert _faults(findings) == []
+    assert any("another one than its partitions'" in found for found in _faults(findings, Severity.WARNING))
 
 
 def test_identity_full_with_an_unpublished_generated_column_is_an_error_where_the_server_refuses_updates(

@@ -6,12 +6,14 @@ Each story is one frame of changes and one Spark job; the tests look at single e
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.silver.bronze_rows import Wal, column, numeric_typmod, relation
 from walhouse.names import TableName
+from walhouse.pgoutput.relation import describe
 from walhouse.silver.envelope import envelope
 from walhouse.silver.settings import SilverSettings
 from walhouse.silver.table import silver_schema
@@ -260,6 +262,29 @@ def test_replica_identity_full_gives_the_old_row_and_its_toasted_values(spark: S
     assert told[40, "d"]["before"]["since"] is None, "a null that was sent is a null"
 
 
+@pytest.mark.parametrize("identity", ["d", "f"])
+def test_an_old_tuple_under_a_root_holds_what_its_leaf_sends_whatever_the_roots_identity(
+    spark: SparkSession, identity: str
+) -> None:
+    columns = [column("id", "int4", nullable=False), column("n", "int4", nullable=False), column("v", "text")]
+    table = relation(TableName("s", f"root_{identity}"), columns, primary_key=("id",), identity=identity)
+    told = tell(
+        spark,
+        Wal(replace(table, partitioned=True), lsn=0)
+        .add("u", before={"id": "1", "n": "1", "v": "x"}, after={"id": "1", "n": "1", "v": "y"})
+        .add("u", before={"n": "1"}, after={"id": "1", "n": "2", "v": "y"})
+        .add("u", before={"n": "1"}, after={"id": "0", "n": "2", "v": "y"})
+        .add("d", before={"id": "1"}),
+    )
+    assert [event["before"] for event in told.values() if event["before"]] == [
+        {"id": 1, "n": 1, "v": "x"},
+        {"id": 0, "n": 1, "v": None},
+        {"id": 0, "n": 1, "v": None},
+        {"id": 1, "n": 0, "v": None},
+    ]
+    assert [at for at in told if at[0] in {20, 30}] == [(20, "d"), (20, "c"), (30, "u")], "the old key is made up, too"
+
+
 def test_a_table_without_a_key_has_none_and_no_key_change(spark: SparkSession) -> None:
     table = relation(TableName("s", "bag"), [column("a", "int4"), column("b", "text")], identity="f")
     told = tell(
@@ -322,8 +347,18 @@ def test_each_row_is_read_by_its_own_relation_version(spark: SparkSession) -> No
     )
 
 
-def test_a_table_without_columns_still_has_events(spark: SparkSession) -> None:
-    told = tell(spark, Wal(relation(TableName("s", "empty"), []), lsn=0).add("c", after={}))
+def test_of_a_table_without_columns_only_truncates_and_rows_that_a_snapshot_read_are_events(
+    spark: SparkSession,
+) -> None:
+    story = Wal(relation(TableName("s", "empty"), []), lsn=0)
+    told = tell(spark, story.add("c", after={}).add("d", before={}).add("t").add("r", after={}))
+    assert list(told) == [(30, "t"), (40, "r")]
+    assert told[40, "r"]["after"] == {"_": None}
+
+
+def test_a_row_of_which_no_column_is_kept_is_an_event(spark: SparkSession) -> None:
+    described = describe(1, TableName("s", "left_out"), "d", [column("a", "text")], kept=())
+    told = tell(spark, Wal(described, lsn=0).add("c", after={}))
     assert told[10, "c"]["after"] == {"_": None}
 
 

@@ -131,7 +131,7 @@ class MaskBook:
     def _find(self, relation: RelationDescription) -> Iterable[tuple[int, Masking]]:
         for position, column in enumerate(relation.columns):
             rule = first_matching(self._masks.rules, f"{relation.name}.{column.name}")
-            if rule is not None and column.is_text:
+            if rule is not None and column.is_text and not _is_short(column, rule):
                 yield position, Masking(rule, _length(column))
 
 
@@ -173,6 +173,11 @@ def _first_units(texts: pa.Array, length: int) -> pa.Array:
     """
     widened = pc.replace_substring_regex(texts, r"([\x{10000}-\x{10FFFF}])", "\0\\1")
     return pc.replace_substring(pc.utf8_slice_codeunits(widened, 0, length), "\0", "")
+
+
+def _is_short(column: ColumnDescription, rule: MaskRule) -> bool:
+    r"""Of "char", which has one character to the driver, the four of ``\377`` are not cut."""
+    return rule.kind == "truncate" and column.base_type == "char"
 
 
 def _length(column: ColumnDescription) -> int:

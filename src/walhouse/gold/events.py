@@ -124,11 +124,12 @@ def _state(column: str, relations: Sequence[RelationDescription]) -> Column:
     """What the change tells of a toasted column."""
     unknown = F.struct(F.lit(None).cast("string").alias("value"), F.lit(False).alias("known"))  # noqa: FBT003  (F.lit)
     sent = F.struct(image_text("after", column, relations).alias("value"), F.lit(True).alias("known"))  # noqa: FBT003
-    from_old = F.struct(image_text("before", column, relations).alias("value"), F.lit(True).alias("known"))  # noqa: FBT003
+    old = image_text("before", column, relations)
+    from_old = F.struct(old.alias("value"), F.lit(True).alias("known"))  # noqa: FBT003  (F.lit's value)
     return (
         F.when(F.col("op") == Op.DELETE.value, unknown)
         .when(~is_unchanged(column), sent)
-        .when(has_full_before(), from_old)
+        .when(has_full_before() & old.isNotNull(), from_old)  # NULL was not sent: what is NULL is never TOASTed
         .when(F.col("op") != Op.UPDATE.value, unknown)
     )
 

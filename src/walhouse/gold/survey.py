@@ -33,7 +33,7 @@ class Survey:
     moves: bool
     """An update changed a row's key."""
     toasted: tuple[str, ...]
-    """Columns whose value was left out somewhere and is not in the change's own old row either, in their order."""
+    """Columns whose value was left out somewhere and need not be in the change's own old row either, in their order."""
     in_old_row: tuple[str, ...]
     """Columns whose value was left out somewhere, but is in the change's own old row, in their order."""
     removals: int
@@ -43,11 +43,13 @@ class Survey:
 def survey(changes: DataFrame, relations: Sequence[RelationDescription], key: GoldKey, facts: Facts) -> Survey:
     """The facts in terms of the relations and the key. ``facts``: those of ``changes``."""
     names = latest_columns(relations)
+    # of a partitioned table an old row that is told to be whole is as its leaf's identity has it
+    toasted = facts.left_out | (facts.in_old_row if any(r.partitioned for r in relations) else frozenset())
     return Survey(
         rows=facts.rows,
         truncated_at=facts.truncated_at,
         moves=bool(key and facts.updates_with_old) and not changes.where(is_move(relations, key)).isEmpty(),
-        toasted=tuple(name for name in names if name in facts.left_out),
+        toasted=tuple(name for name in names if name in toasted),
         in_old_row=tuple(name for name in names if name in facts.in_old_row),
         removals=facts.removals,
         incomplete_removals=facts.incomplete_removals,

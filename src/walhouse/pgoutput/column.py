@@ -58,6 +58,11 @@ class ColumnDescription:
         return self.base_type in _TEXTS or self.kind == "e"
 
     @property
+    def is_of_domain(self) -> bool:
+        """Whether it is declared as a domain, as far as the catalog knows."""
+        return self.declared_type is not None and self.declared_type != self.base_type
+
+    @property
     def has_one_length(self) -> bool:
         """Whether all its values are as long as each other, so that none is stored out of line and left out."""
         return self.kind == "e" or self.base_type in _OF_ONE_LENGTH

@@ -62,6 +62,11 @@ class RelationDescription:
         return tuple(column.name for column in self.columns)
 
     @property
+    def is_without_columns(self) -> bool:
+        """Whether the message had no columns at all, which is something else than that none of them are kept."""
+        return self.version == relation_version(self.oid, self.name, self.replica_identity, (), ())
+
+    @property
     def identity_columns(self) -> tuple[str, ...]:
         """Names of the kept columns of the replica identity, by position."""
         return tuple(column.name for column in self.columns if column.identity)

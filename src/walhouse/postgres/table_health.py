@@ -42,20 +42,25 @@ _TABLES: Final = """
         UNION ALL
         SELECT w.*, t.relid FROM wanted w, pg_partition_tree(w.oid) t
         WHERE t.isleaf AND t.relid <> w.oid
+    ), identities AS (
+        SELECT c.oid, c.relreplident::text AS identity, coalesce((SELECT array_agg(a.attname::text ORDER BY a.attname)
+            FROM pg_attribute a
+            WHERE a.attrelid = c.oid AND a.attnum IN (SELECT unnest((i.indkey::int2[])[0 : i.indnkeyatts - 1])
+                FROM pg_index i WHERE i.indrelid = c.oid AND CASE c.relreplident
+                    WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END)), '{}') AS columns
+        FROM pg_class c WHERE c.oid IN (SELECT oid FROM leaves UNION SELECT leaf FROM leaves)
     )
     SELECT l.nspname, l.relname, format('%%s.%%s', n.nspname, c.relname) AS leaf,
-        n.nspname AS leaf_schema, c.relname AS leaf_name, c.relreplident::text AS identity,
+        n.nspname AS leaf_schema, c.relname AS leaf_name, own.identity,
         c.relkind::text AS kind, c.relpersistence::text AS persistence,
         has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(l.oid, 'SELECT') AS readable,
         p.indexrelid IS NOT NULL AS has_key, coalesce(p.indimmediate, true) AS key_is_immediate,
         EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident AND i.indisvalid) AS has_index,
         coalesce((SELECT array_agg(a.attname::text ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = c.oid
             AND NOT a.attisdropped AND a.attgenerated <> '' AND (a.attgenerated <> 's' OR %s)), '{}') AS unpublished,
-        (SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_attribute a
-            WHERE a.attrelid = c.oid AND a.attnum IN (SELECT unnest((i.indkey::int2[])[0 : i.indnkeyatts - 1])
-                FROM pg_index i WHERE i.indrelid = c.oid AND CASE c.relreplident
-                    WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END)) AS identity_columns
+        own.columns AS identity_columns, root.identity AS root_identity, root.columns AS root_columns
     FROM leaves l JOIN pg_class c ON c.oid = l.leaf JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN identities own ON own.oid = l.leaf JOIN identities root ON root.oid = l.oid
     LEFT JOIN pg_index p ON p.indrelid = c.oid AND p.indisprimary
     ORDER BY 1, 2, 3"""
 
@@ -95,7 +100,7 @@ def _of_table(
         yield from _of_leaf(table, leaf, version)
     if leaves != found:
         return  # one entry of the configuration is for all partitions
-    keys = {tuple(leaf["identity_columns"] or ()) for leaf in leaves if leaf["identity"] != "f"}
+    keys = {tuple(leaf["identity_columns"]) for leaf in leaves if leaf["identity"] != "f"}
     if len(keys) > 1:
         yield TableProblem(
             table,
@@ -110,6 +115,31 @@ def _of_table(
             "Give all partitions the same REPLICA IDENTITY.",
             fatal=False,
         )
+    if table not in planned:
+        yield from _of_root(table, leaves)
+
+
+def _of_root(table: TableName, leaves: Sequence[Mapping[str, Any]]) -> Iterator[TableProblem]:
+    """Where old tuples are by another identity, the leaves', than the one that the stream tells, the root's."""
+    if all(_is_as_the_root(leaf) for leaf in leaves):
+        return
+    key = set(leaves[0]["root_columns"])
+    is_found = bool(key) and all(leaf["identity"] == "f" or key <= set(leaf["identity_columns"]) for leaf in leaves)
+    yield TableProblem(
+        table,
+        "Its replica identity is another one than its partitions': "
+        + (
+            "old values are there as theirs has them." if is_found else "their old tuples do not tell which row it was."
+        ),
+        "Give the table and all partitions the same REPLICA IDENTITY.",
+        fatal=not is_found,
+    )
+
+
+def _is_as_the_root(leaf: Mapping[str, Any]) -> bool:
+    if "f" in {leaf["identity"], leaf["root_identity"]}:
+        return bool(leaf["identity"] == leaf["root_identity"])
+    return bool(leaf["identity_columns"] == leaf["root_columns"])
 
 
 def _as_planned(leaf: dict[str, Any], identity: Identity | None) -> dict[str, Any]:

@@ -28,13 +28,15 @@ if TYPE_CHECKING:
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.silver.settings import SilverSettings
 
+_OF_ROWS = f"'{Op.CREATE.value}', '{Op.UPDATE.value}', '{Op.DELETE.value}'"
 _IS_DELETE = f"event = '{Op.DELETE.value}'"
 
 
 def envelope(epoch: TableEpoch, target: StructType, settings: SilverSettings) -> DataFrame:
     """The events of one table, with exactly the columns and fields of ``target``, its silver table's schema.
 
-    A superseded snapshot row gives no event, nor does the mark that a whole table's reading begins.
+    A superseded snapshot row gives no event, nor does the mark that a whole table's reading begins, nor what the stream
+    sent of a row of a table without columns: Debezium drops empty tuples.
     """
     epoch = replace(epoch, known_facts=epoch.facts)  # of all its changes, not of each part's
     groups = alike(epoch.relations, settings.types)
@@ -46,7 +48,10 @@ def envelope(epoch: TableEpoch, target: StructType, settings: SilverSettings) ->
 
 def changes_of_events(epoch: TableEpoch) -> DataFrame:
     """The changes that become events, as ``envelope`` says."""
-    return epoch.changes.where(f"NOT superseded AND op <> '{Op.BASE.value}'")
+    events = epoch.changes.where(f"NOT superseded AND op <> '{Op.BASE.value}'")
+    if empty := [relation for relation in epoch.relations if relation.is_without_columns]:
+        events = events.where(f"NOT (op IN ({_OF_ROWS}) AND {of_versions(empty)})")
+    return events
 
 
 def _part(epoch: TableEpoch, versions: tuple[RelationDescription, ...]) -> TableEpoch:

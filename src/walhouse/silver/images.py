@@ -15,7 +15,7 @@ from walhouse.lakehouse.tables import sql_type
 from walhouse.names import quote, string_literal
 from walhouse.pgoutput.relation import BY_KEY
 from walhouse.pgoutput.row import BeforeKind, Op
-from walhouse.silver.keys import versions_by_key
+from walhouse.silver.keys import may_lack, versions_by_key
 from walhouse.silver.texts import first_units, is_lost, of_versions
 from walhouse.silver.types.defaults import default_text
 from walhouse.silver.types.silver_type import is_same
@@ -151,10 +151,13 @@ class Images:
     def _whole_before(self, column: SilverColumn) -> str:
         has_before = self._has_before(column)
         value = column.show(column.shown_before) if has_before else null(column.type.spark)
-        lacking = [r for r in self._relations if column.name in set(r.column_names) - set(r.identity_columns)]
+        lacking = [r for r in self._relations if may_lack(r, column.name)]
         if not column.required or not lacking:
             return value
-        not_sent = f"before_kind = '{BeforeKind.KEY.value}' AND {of_versions(lacking)}"
+        # a root's tag is its own, but what the tuple holds is its leaf's
+        roots = [r for r in lacking if r.partitioned]
+        of_key = f"before_kind = '{BeforeKind.KEY.value}' AND {of_versions(lacking)}"
+        not_sent = f"({of_key} OR {of_versions(roots)})" if roots else of_key
         if has_before:
             not_sent += f" AND {column.before} IS NULL"
         return f"CASE WHEN {not_sent} THEN {self._made_up(column)} ELSE {value} END"
@@ -168,10 +171,11 @@ class Images:
     def _has_before(self, column: SilverColumn) -> bool:
         """Whether any old tuple can hold the column: it is part of the identity, or whole old rows are sent.
 
-        A mask shows where there is no value, too.
+        Of a partitioned table this is its leaves' to say. A mask shows where there is no value, too.
         """
         return column.hidden or any(
-            r.replica_identity not in _KEY_ONLY or column.name in r.identity_columns for r in self._relations
+            r.partitioned or r.replica_identity not in _KEY_ONLY or column.name in r.identity_columns
+            for r in self._relations
         )
 
     def _after_value(self, column: SilverColumn) -> str:

@@ -81,7 +81,7 @@ def key_changed(relations: Sequence[RelationDescription], columns: Sequence[Silv
     for version in relations:
         key = [by_name[name] for name in key_columns(version) if name in by_name]
         if key:
-            differ = " OR ".join(_differs(column, is_sent=column.name in version.identity_columns) for column in key)
+            differ = " OR ".join(_differs(column, version) for column in key)
             branches.append(f"WHEN {of_versions([version])} THEN {differ}")
     if not branches:
         return "false"
@@ -89,11 +89,19 @@ def key_changed(relations: Sequence[RelationDescription], columns: Sequence[Silv
     return f"op = '{Op.UPDATE.value}' AND {has_old} AND CASE {' '.join(branches)} ELSE false END"
 
 
-def _differs(column: SilverColumn, *, is_sent: bool) -> str:
+def may_lack(relation: RelationDescription, column: str) -> bool:
+    """Whether a version has the column and its old tuples need not: of a partitioned table they are as the leaf's
+    identity has them, and that one is not told."""
+    return column in relation.column_names and (bool(relation.partitioned) or column not in relation.identity_columns)
+
+
+def _differs(column: SilverColumn, version: RelationDescription) -> str:
     """The texts differ, and so do the values: 1.0 and 1.00 are one key."""
-    if not is_sent:
-        made_up = column.made_up if column.required else f"CAST(NULL AS {sql_type(column.type.spark)})"
-        return f"NOT {is_same(column.type.spark, column.type.convert(column.after), made_up)}"
+    if may_lack(version, column.name):
+        lacking = f"CAST(NULL AS {sql_type(column.type.spark)})"
+        old = column.type.convert(column.before) if version.partitioned else lacking
+        old = f"coalesce({old}, {column.made_up})" if column.required else old
+        return f"NOT {is_same(column.type.spark, column.type.convert(column.after), old)}"
     differs = f"NOT ({column.before} <=> {column.after})"
     if column.left_out:
         differs += f" AND NOT {is_unchanged(column)}"

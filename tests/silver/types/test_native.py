@@ -42,6 +42,7 @@ CASES: list[tuple[ColumnDescription, str, Any]] = [
     (column("c", "timestamp"), "2020-02-29 13:51:30.123456", datetime(2020, 2, 29, 13, 51, 30, 123456)),  # noqa: DTZ001
     (column("c", "timestamp"), "infinity", None),
     (column("c", "interval"), "1 year 2 mons -3 days 04:05:06.78", (14, -3, 14706780000)),
+    (column("c", "interval"), "infinity", None),
     (column("c", "hstore"), '"a"=>"1", "b"=>NULL', {"a": "1", "b": None}),
     (array("numeric", numeric(8, 2)), "{1.50,NULL}", [Decimal("1.50"), None]),
     (array("numeric"), "{1.50,NaN}", ["1.50", "NaN"]),

@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 from tests.silver.bronze_rows import column
 from tests.silver.bronze_rows import numeric_typmod as numeric
 from walhouse.pgoutput.column import ColumnDescription
-from walhouse.silver.modes import DEFAULTS, BinaryMode, TypeModes
+from walhouse.silver.modes import DEFAULTS, BinaryMode, HstoreMode, TypeModes
+from walhouse.silver.settings import SilverSettings
 from walhouse.silver.types.registry import describe, silver_type
 
 if TYPE_CHECKING:
@@ -128,6 +129,9 @@ CASES = [
     Case("timestamptz", 0, "0044-03-15 12:00:00+00 BC", "-0043-03-15T12:00:00Z"),
     Case("timestamptz", -1, "infinity", "infinity"),
     Case("timestamptz", -1, "-infinity", "-infinity"),
+    Case("interval", -1, "-infinity", 0),  # the engine knows no part of it
+    Case("int2vector", -1, "1 2", []),  # the engine finds no elements where no braces are
+    Case("oidvector", -1, "", None),
     Case("inet", -1, "192.168.2.0/12", "192.168.2.0/12"),  # O9
     Case("geometry", -1, POINT, (bytes.fromhex(POINT), 3187)),  # O26
     Case("geometry", -1, "010700000000000000", (bytes.fromhex("010700000000000000"), None)),
@@ -228,16 +232,25 @@ def test_an_enum_is_one_whatever_its_name(name: str) -> None:
     assert known_type(column("c", name, kind="e", enum_labels=("x",))).semantic == "io.debezium.data.Enum"
 
 
-@pytest.mark.parametrize(("name", "element"), [("int2vector", "int2"), ("oidvector", "oid")])
-def test_a_vector_of_numbers_is_no_array_and_left_out(name: str, element: str) -> None:
-    assert silver_type(column("c", name, element_type=element)) is None
-
-
 def test_a_type_that_debezium_does_not_know_is_left_out_or_shown_as_bytes() -> None:
     query = column("q", "tsquery")
     assert silver_type(query) is None
     assert known_type(query, TypeModes(unknown=True)).literal == "bytes"
     assert known_type(query, TypeModes(unknown=True, binary=BinaryMode.HEX)).literal == "string"
+
+
+def test_a_domain_over_an_array_or_hstore_has_another_placeholder_or_none() -> None:
+    settings = SilverSettings("p", "db", placeholder="gone")
+
+    def shown(name: str, modes: TypeModes = DEFAULTS, **facts: str) -> list[str | None]:
+        """Of the type, and of a domain over it."""
+        kinds = [known_type(column("c", name, declared_type=declared, **facts), modes) for declared in (name, "own")]
+        return [kind.unavailable and kind.unavailable(settings) for kind in kinds]
+
+    assert shown("_text", element_type="text") == ["array('gone')", None]
+    assert shown("hstore") == ["""'{"gone":"gone"}'""", "'gone'"]
+    assert shown("hstore", TypeModes(hstore=HstoreMode.MAP)) == ["map('gone', 'gone')", None]
+    assert shown("jsonb") == ["'gone'", "'gone'"]
 
 
 def test_a_built_in_type_is_known_by_its_oid_where_the_catalog_was_not() -> None:

@@ -37,7 +37,7 @@ _NAMED_BY_JAVA: Final = frozenset(
 )
 """Elements whose deeper arrays are names of Java objects in Debezium; so are those that are required."""
 
-REQUIRED: Final = frozenset({"tsvector"})
+REQUIRED: Final = frozenset({"tsvector", "isbn"})
 """Elements that may not be NULL in Debezium's schema, as labels of enums may not."""
 
 _NEVER_NULL: Final = frozenset({"ltree"})
@@ -85,10 +85,42 @@ def array(column: ColumnDescription, modes: TypeModes, rule: Rule, *, required: 
         "array",
         convert,
         f"CAST(array() AS {ArrayType(element.spark).simpleString()})",
-        unavailable=_unavailable(str(column.element_type), element),
+        unavailable=None if column.is_of_domain else _unavailable(str(column.element_type), element),
         element=element,
         optional_elements=not required,
         in_part=in_part if may_be_deeper else None,
+    )
+
+
+def without_braces(rule: Rule) -> Rule:
+    """int2vector and oidvector: the engine finds no elements, where no braces are around them, and none at all in none.
+
+    ``rule``: their numbers'.
+    """
+
+    def vector(column: ColumnDescription, modes: TypeModes) -> SilverType | None:
+        element = rule(column, modes)
+        return element and _of_no_elements(element, lambda text: f"{text} <> ''", lacks="true")
+
+    return vector
+
+
+def array_of_vectors(element: SilverType) -> SilverType:
+    """Of int2vector or oidvector: NULL unless it is empty."""
+    return _of_no_elements(element, lambda text: f"{text} = '{{}}'", lacks="false")
+
+
+def _of_no_elements(element: SilverType, is_one: Callable[[str], str], *, lacks: str) -> SilverType:
+    kind = ArrayType(element.spark)
+    empty = f"CAST(array() AS {kind.simpleString()})"
+    return SilverType(
+        kind,
+        "array",
+        lambda text: f"CASE WHEN {is_one(text)} THEN {empty} END",
+        empty,
+        element=element,
+        optional_elements=False,
+        in_part=lambda _, __: lacks,
     )
 
 
@@ -159,7 +191,8 @@ _UNAVAILABLE: Final[Mapping[str, tuple[DataType, Callable[[SilverSettings], str]
     "int8": (LongType(), _numbers("bigint")),
     "uuid": (StringType(), _one_uuid),
 }
-"""How an array that was not sent looks, where its elements have this type. All others cannot show it: they are NULL."""
+"""How an array that was not sent looks, where its elements have this type. All others, and domains over these, cannot
+show it: they are NULL."""
 
 
 def _unavailable(element_type: str, element: SilverType) -> Callable[[SilverSettings], str] | None:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _PAIR: Final = r'"([^"]*)"=>(NULL|"[^"]*")'
 
 
-def hstore(_: ColumnDescription, modes: TypeModes) -> SilverType:
-    """A JSON object as text, or a map."""
+def hstore(column: ColumnDescription, modes: TypeModes) -> SilverType:
+    """A JSON object as text, or a map. Of a domain that was not sent the engine has the plain placeholder, or NULL."""
     if modes.hstore is HstoreMode.JSON:
         return SilverType(
             StringType(),
@@ -36,14 +36,14 @@ def hstore(_: ColumnDescription, modes: TypeModes) -> SilverType:
             "'{}'",
             semantic="io.debezium.data.Json",
             version=1,
-            unavailable=lambda settings: string_literal(_placeholder_json(settings)),
+            unavailable=_placeholder_text if column.is_of_domain else _placeholder_json,
         )
     return SilverType(
         MapType(StringType(), StringType()),
         "map",
         _map,
         "CAST(map() AS map<string, string>)",
-        unavailable=_placeholder_map,
+        unavailable=None if column.is_of_domain else _placeholder_map,
     )
 
 
@@ -85,7 +85,11 @@ def _spread_hash(text: str) -> str:
 
 def _placeholder_json(settings: SilverSettings) -> str:
     text = settings.placeholder_text
-    return json.dumps({text: text}, ensure_ascii=False, separators=(",", ":"))
+    return string_literal(json.dumps({text: text}, ensure_ascii=False, separators=(",", ":")))
+
+
+def _placeholder_text(settings: SilverSettings) -> str:
+    return string_literal(settings.placeholder_text)
 
 
 def _placeholder_map(settings: SilverSettings) -> str:

@@ -1,6 +1,7 @@
 """interval, by ``interval.handling.mode``.
 
-Invariant: read from the text under IntervalStyle postgres, which signs each part by itself.
+Invariant: read from the text under IntervalStyle postgres, which signs each part by itself. Of an infinite one the
+engine knows no part, and shows none at all: zero. Our own ``native`` has NULL.
 Source: Debezium documentation, PostgreSQL connector, "interval.handling.mode"; a month has 365.25 / 12 days.
 """
 
@@ -28,10 +29,11 @@ def interval(_: ColumnDescription, modes: TypeModes) -> SilverType:
         return SilverType(
             StringType(),
             "string",
-            lambda text: when_like(text, _INTERVAL, _iso(text)),
+            lambda text: _unless_infinite(text, "'P0Y0M0DT0H0M0S'", _iso(text)),
             "'P0Y0M0DT0H0M0S'",
             semantic="io.debezium.time.Interval",
             version=1,
+            in_part=lambda text, _: _is_infinite(text),
         )
     if modes.interval is IntervalMode.NATIVE:
         return SilverType(
@@ -43,11 +45,20 @@ def interval(_: ColumnDescription, modes: TypeModes) -> SilverType:
     return SilverType(
         LongType(),
         "int64",
-        lambda text: when_like(text, _INTERVAL, _micros(text)),
+        lambda text: _unless_infinite(text, "0L", _micros(text)),
         "0L",
         semantic="io.debezium.time.MicroDuration",
         version=1,
+        in_part=lambda text, _: _is_infinite(text),
     )
+
+
+def _unless_infinite(text: str, nothing: str, value: str) -> str:
+    return f"CASE WHEN {_is_infinite(text)} THEN {nothing} ELSE {when_like(text, _INTERVAL, value)} END"
+
+
+def _is_infinite(text: str) -> str:
+    return f"{text} IN ('infinity', '-infinity')"
 
 
 def _part(text: str, unit: str) -> str:

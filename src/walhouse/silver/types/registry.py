@@ -26,7 +26,14 @@ from walhouse.silver.types import (
     temporal_elements,
     vectors,
 )
-from walhouse.silver.types.arrays import REQUIRED, WITHOUT_SCHEMA, array, is_array
+from walhouse.silver.types.arrays import (
+    REQUIRED,
+    WITHOUT_SCHEMA,
+    array,
+    array_of_vectors,
+    is_array,
+    without_braces,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,12 +91,17 @@ RULES: Final[Mapping[str, Rule]] = {
     "vector": vectors.vector,
     "halfvec": vectors.halfvec,
     "sparsevec": vectors.sparsevec,
+    "int2vector": without_braces(scalars.int16),
+    "oidvector": without_braces(scalars.int64),
 }
 """Rules by ``pg_type.typname`` after domains are resolved; a new type or mode begins here.
 
 Enums have a rule by kind, arrays take their element's. Whatever else there is Debezium does not know: it leaves the
 column out, or shows the bytes of its text (``include.unknown.datatypes``).
 """
+
+_OF_ELEMENTS: Final = frozenset({"int2vector", "oidvector"})
+"""Types with elements that are no arrays."""
 
 ELEMENT_RULES: Final[Mapping[str, Rule]] = {
     "numeric": decimals.numeric_element,
@@ -118,7 +130,7 @@ def silver_type(column: ColumnDescription, modes: TypeModes = DEFAULTS) -> Silve
     """The type that a column has in silver; None if Debezium leaves the column out."""
     if is_array(column) and (rule := _element_rule(column)):
         return _array(column, modes, rule)
-    rule = None if column.element_type else _rule(base_type(column), is_enum=column.kind == "e")
+    rule = _rule(base_type(column), is_enum=column.kind == "e")
     if rule is not None:
         return rule(column, modes)
     if not modes.unknown:
@@ -134,6 +146,9 @@ def _array(column: ColumnDescription, modes: TypeModes, rule: Rule) -> SilverTyp
         return None
     if column.element_type == "bit":
         return bits.array_of_bits(column, modes)
+    if column.element_type in _OF_ELEMENTS:
+        element = rule(column, modes)
+        return element and array_of_vectors(element)
     return array(column, modes, rule, required=column.enum_labels is not None or column.element_type in REQUIRED)
 
 
