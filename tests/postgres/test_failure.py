@@ -25,6 +25,13 @@ def test_what_a_function_of_a_users_says_is_withheld_whatever_its_sqlstate(state
     assert "SECRET" not in repr(raised.value.__cause__)
 
 
+def test_what_the_server_says_of_a_statement_that_a_function_makes_is_withheld(connection: Connection) -> None:
+    """It may be made of a row's values."""
+    with pytest.raises(SourceError, match="refused a statement") as raised, source_errors(table="public.t"):
+        connection.execute("""DO $$ BEGIN EXECUTE 'SELECT "a SECRET"'; END $$""")
+    assert "SECRET" not in f"{raised.value} {raised.value.__cause__!r}"
+
+
 def test_the_servers_own_words_are_told(connection: Connection) -> None:
     with pytest.raises(SourceError, match=r"no_such_table"), source_errors():
         connection.execute("SELECT FROM no_such_table")

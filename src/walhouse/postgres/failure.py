@@ -176,7 +176,8 @@ def may_quote_values(error: psycopg.Error, subject: Subject) -> bool:
     """
     if error.sqlstate is None:
         return False
-    is_of_a_function = error.diag.context is not None or _OF_LANGUAGES.match(error.diag.source_file or "") is not None
+    is_called = error.diag.context is not None and subject.slot is None  # decoding has a context of its own
+    is_of_a_function = is_called or _OF_LANGUAGES.match(error.diag.source_file or "") is not None
     without_values = _WORDS_WHATEVER_RUNS if subject.computes else _WORDS_WITHOUT_VALUES
     return is_of_a_function or not error.sqlstate.startswith(without_values)
 
