@@ -15,10 +15,10 @@ from walhouse.bronze.requests.notifications import INCREMENTAL, INITIAL
 from walhouse.bronze.requests.signals import follow
 from walhouse.bronze.snapshots.beside import Following
 from walhouse.bronze.snapshots.estimate import of_reading
-from walhouse.bronze.snapshots.outcome import put_off_own, without_table
+from walhouse.bronze.snapshots.outcome import after_failure
 from walhouse.bronze.snapshots.queue import REPAIR, QueuedTable
 from walhouse.bronze.snapshots.whole import Opening
-from walhouse.errors import LockTimeoutError, SourceError
+from walhouse.errors import SourceError
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.key_chunks import keys_condition
 from walhouse.postgres.wal import insert_lsn, oldest_running
@@ -118,16 +118,11 @@ class Requested:
         with self._teller.telling_of_interruption(request, INITIAL):
             try:
                 self._whole.read(opening, took)
-            except LockTimeoutError as error:
-                put_off = put_off_own(self._durable.now, error)
-                if put_off is None:
-                    raise
-                self._durable.save(put_off)
             except SourceError as error:
                 reads = self._durable.now.queue.whole[:1] if self._durable.has_begun else ()
                 if [each.request for each in reads] != [request]:
                     raise
-                self._durable.save(without_table(self._durable.now, error))
+                self._durable.save(after_failure(self._durable.now, error))
 
     def _read_chunks(self, queue: SnapshotQueue, report: Callable[[CaptureStep], None]) -> None:
         """One pass of chunks; the stream goes on beside it."""

@@ -12,8 +12,10 @@ from tests.bronze.snapshots.conftest import T
 from tests.fixtures_house import logged_in_as
 from tests.fixtures_server import login_role
 from walhouse.changes.images import text_at
+from walhouse.errors import LockTimeoutError
 from walhouse.names import TableName
 from walhouse.ops.reporting import Silent
+from walhouse.ops.retry import POLICY, Retry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,6 +131,25 @@ def test_a_reading_that_nobody_asked_for_keeps_no_other_table_waiting_for_a_tran
     house = make_house(**ALL, table_include_list=BOTH)
     house.run()
     assert _proven(house) == {"one": True, "late": True}
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_reading_that_the_mode_wants_is_refused_and_not_put_off_where_a_transaction_keeps_it_waiting(
+    begun: bool, database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of a lake, and one of each start, also where a reading that nobody asked for waits behind it."""
+    monkeypatch.setitem(POLICY, LockTimeoutError, Retry(delay_seconds=0.001, times=1))
+    settings = {**ALL, "snapshot_lock_timeout_ms": 500}
+    database.execute("CREATE TABLE one (id int PRIMARY KEY)", "CREATE TABLE late (id int PRIMARY KEY)")
+    if begun:
+        make_house(**settings, table_include_list=BOTH).capture()
+        database.execute("INSERT INTO late VALUES (1)")
+        make_house(**settings, table_include_list=ONE).capture()
+    with database.connect(autocommit=False) as running:
+        running.execute("CREATE TABLE unrelated (id int)")
+        house = make_house(**settings, table_include_list=BOTH, snapshot_mode="always" if begun else "initial")
+        with pytest.raises(LockTimeoutError):
+            house.capture()
 
 
 def test_a_table_that_was_swapped_back_and_could_not_be_read_is_read_when_it_can(

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Final
 from walhouse.bronze.requests.notifications import INITIAL, Event, Notification, RowsOf, ScanStatus
 from walhouse.bronze.snapshots.faults import OF_THE_SERVER
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
+from walhouse.errors import LockTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from walhouse.bronze.progress import Progress
     from walhouse.bronze.snapshots.pieces import Piece
-    from walhouse.errors import LockTimeoutError, SourceError
+    from walhouse.errors import SourceError
     from walhouse.names import TableName
 
 GONE: Final = "the table is not captured, or not there any more"
@@ -31,9 +32,12 @@ _LISTED: Final = 20
 """How many tables a notification names as those that are not done; a thousand would be named a thousand times."""
 
 
-def without_table(progress: Progress, error: SourceError) -> Progress:
-    """The reading at work goes on without the table that the error is about. Raises it if that cannot be."""
+def after_failure(progress: Progress, error: SourceError) -> Progress:
+    """What goes on after the reading at work failed: if a transaction keeps one of our own waiting that has not begun,
+    everything else does; else the reading, without the table that the error is about. Raises it if that cannot be."""
     reading = progress.queue.whole[0]
+    if reading.own and isinstance(error, LockTimeoutError) and not progress.is_reading:
+        return _put_off(progress, error)
     require_passable(reading, error)
     table = next(each for each in reading.tables if str(each.table) == error.fields["table"])
     reading, note = passed_over(reading, table.table, ScanStatus.SQL_EXCEPTION, error.problem)
@@ -42,12 +46,9 @@ def without_table(progress: Progress, error: SourceError) -> Progress:
     return replace(progress, queue=progress.queue.with_reading(reading)).lacking(table.owed).telling(note, *done)
 
 
-def put_off_own(progress: Progress, error: LockTimeoutError) -> Progress | None:
-    """Without the reading of our own that a transaction keeps waiting, so that everything else goes on; the next
-    command begins it again. None if it is no such one, or layers wait for it."""
-    reading = progress.queue.whole[0] if progress.queue.whole else None
-    if reading is None or not reading.own or progress.is_reading:
-        return None
+def _put_off(progress: Progress, error: SourceError) -> Progress:
+    """Without the reading at work; the next command begins it again."""
+    reading = progress.queue.whole[0]
     log.warning("Not read yet: %s. %s", ", ".join(str(each.table) for each in reading.tables[:_LISTED]), error.problem)
     put_off = replace(progress, queue=replace(progress.queue, whole=progress.queue.whole[1:]))
     for table in reading.tables:
