@@ -151,9 +151,9 @@ def _key_columns(random: Random, tables: list[Table]) -> dict[str, str]:
 
 
 def _can_be_key(column: Column) -> bool:
-    """Debezium takes no blanks there; the engine no NaN in a key, and no array of bits, of which it has no value."""
-    is_bits = column.type.startswith("bit") and column.type.endswith("]")
-    return " " not in column.name and not column.type.startswith("numeric") and not is_bits
+    """Debezium takes no blanks there; the engine no NaN in a key, nor arrays of which it has no value."""
+    has_none = column.type.endswith("]") and column.type.startswith(("bit", "ltree"))
+    return " " not in column.name and not column.type.startswith("numeric") and not has_none
 
 
 def _pattern(table: Table) -> str:

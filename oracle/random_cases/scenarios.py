@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from oracle.random_cases.alterations import Way
     from oracle.random_cases.tables import Column, Table
 
+_FIRST: Final = "SELECT pg_logical_emit_message(true, 'outbox', 'first');"
+"""A message before the first commit has the time of the engine's own clock; a row may be hidden by a filter."""
+
 _MESSAGES: Final = ("'text'", "''", r"'\x00ff10'::bytea")
 
 _DATE: Final = re.compile(r"""(?P<quote>['"])(?P<day>[0-9]{4,}-[0-9]{2}-[0-9]{2})(?P<era> BC)?(?P=quote)""")
@@ -87,7 +90,7 @@ def _of_our_calendar(date: re.Match[str]) -> str:
 
 
 def _changes(random: Random, tables: list[Table], ways: Sequence[Way]) -> list[str]:
-    changes = [_insert(random, tables[0])]  # a message before the first commit has the time of the engine's own clock
+    changes = [_FIRST, _insert(random, tables[0])]
     for _ in range(random.randint(3, 6)):
         changes += _transaction(random, tables)
         if random.random() < 0.25:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from walhouse import __version__
 from walhouse.bronze.masking import MaskBook
+from walhouse.bronze.progress import read_pass
 from walhouse.bronze.requests.channels import SignalSettings
 from walhouse.bronze.settings import CaptureSettings, SnapshotSettings
 from walhouse.bronze.snapshots.modes import MODES, FixedPolicy, custom_mode
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from walhouse.config.configuration import Configuration
     from walhouse.config.connector import Connector
     from walhouse.config.lake import Lake
+    from walhouse.names import TableName
 
 _MOST_CHUNKS: Final = 5_000
 """Of one pass: each of them is planned, and sent to its task."""
@@ -149,11 +151,25 @@ def layers_of(
         ledger,
         {
             target.layer: LayerRun(
-                spark, layout, target, ledger.last(target.layer), relations=relations, survey=survey, threads=threads
+                spark,
+                layout,
+                target,
+                ledger.last(target.layer),
+                relations=relations,
+                survey=survey,
+                threads=threads,
+                is_lacking=partial(_is_lacking, spark, layout),
             )
             for target in (silver, gold)
         },
     )
+
+
+def _is_lacking(spark: SparkSession, layout: LakeLayout, of_pass: int, table: TableName) -> bool:
+    progress = read_pass(spark, layout, of_pass)
+    if progress is None or progress.coverage is None:
+        return False
+    return table in {progress.coverage.names[oid] for oid in progress.coverage.wanted}
 
 
 def silver_settings(connector: Connector) -> SilverSettings:

@@ -39,3 +39,21 @@ def test_a_pass_in_pieces_has_each_commit_message_and_description_once(
     contents = [bytes(row["message"]["content"]).decode() for row in rows(spark, lake, "message")]
     assert contents == [f"m{number}" for number in range(40)]
     assert len(rows(spark, lake, "relation")) == 1
+
+
+@pytest.mark.parametrize("begins_anew", [False, True])
+def test_a_table_that_is_locked_exclusively_keeps_no_other_tables_changes_waiting(
+    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, begins_anew: bool
+) -> None:
+    """As VACUUM FULL does for an hour: a look at the catalog has no need of the table."""
+    table.execute(
+        "CREATE TABLE other (id int PRIMARY KEY, v text DEFAULT 'a')", "ALTER TABLE t ALTER v SET DEFAULT 'b'"
+    )
+    capture = begun(make_house())
+    table.execute("INSERT INTO t VALUES (1, 'x')")
+    with table.connect() as owner, owner.transaction():
+        owner.execute("LOCK TABLE t")
+        table.execute("INSERT INTO other VALUES (2, 'y')")
+        capture = begun(make_house()) if begins_anew else capture
+        capture.run(capture.target(), nothing)
+    assert ids(spark, lake) == ["1", "2"]

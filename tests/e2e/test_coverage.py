@@ -178,7 +178,7 @@ def test_a_signal_for_a_table_that_was_just_added_does_not_keep_the_rest_of_it_f
 
 
 @pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
-def test_a_table_that_may_not_be_read_yet_is_read_once_it_may(
+def test_a_table_that_may_not_be_read_yet_is_read_once_it_may_and_holds_no_other_up_until_then(
     key: str, spark: SparkSession, one: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
     with login_role(one, "REPLICATION") as reader:
@@ -193,8 +193,10 @@ def test_a_table_that_may_not_be_read_yet_is_read_once_it_may(
         house.run()
         told = spark.table(str(lake.ops("notifications"))).where(F.col("id").startswith("added-"))
         assert told.where(F.col("additional_data")["status"] == "SQL_EXCEPTION").count() == 1
-        one.execute("INSERT INTO one VALUES (10, 'goes on')")
+        one.execute("INSERT INTO one VALUES (10, 'goes on')", "DELETE FROM late WHERE id > 5")
+        one.execute("INSERT INTO late VALUES (20), (21)", "UPDATE late SET id = id + 100 WHERE id > 3")
         house.run()
+        assert spark.table(str(lake.gold(TableName("public", "one")))).where("id = 10").count() == 1
         one.execute(f"GRANT SELECT ON late TO {reader.user}", "INSERT INTO late VALUES (10)")
         house.run()
         assert _proven(house) == {"one": True, "late": True}

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from tests.fixtures_server import Server
 
-XID = st.integers(3, 2**62)
+XID = st.integers(3, 2**62).filter(lambda xid: 3 <= xid % 2**32 < 2**32 - 100)
+"""In each epoch the server gives the first three to nobody, and refuses them as a snapshot's bounds."""
 
 
 @st.composite

@@ -35,8 +35,10 @@ class BronzeReader:
     _on_standby: bool
 
     def _catalog(self) -> dict[int, RelationDescription]:
-        """The published and selected tables as the server has them now, by OID."""
-        return read_relations(self._conn, self._settings.publication, self._settings.selection)
+        """The published and selected tables as the server has them now, by OID. One that bronze describes, and that is
+        locked exclusively, keeps nobody waiting."""
+        settings, known = self._settings, self._relations.current()
+        return read_relations(self._conn, settings.publication, settings.selection, known=known)
 
     def _announced(self, relations: Iterable[RelationDescription]) -> tuple[RelationDescription, ...]:
         """Those that bronze does not describe yet, or with another primary key: under a replica identity that does not

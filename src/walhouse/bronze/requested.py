@@ -19,8 +19,8 @@ from walhouse.bronze.snapshots.outcome import after_failure
 from walhouse.bronze.snapshots.queue import REPAIR, QueuedTable
 from walhouse.bronze.snapshots.whole import Opening
 from walhouse.errors import SourceError
-from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.key_chunks import keys_condition
+from walhouse.postgres.publication import read_publication
 from walhouse.postgres.wal import insert_lsn, oldest_running
 
 if TYPE_CHECKING:
@@ -194,8 +194,12 @@ class Requested:
         if not found.signals:
             self._durable.hold(replace(progress, signals=found.position))
             return
-        catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
-        captured = [each.name for each in catalog.values() if each.name != self._settings.signals.table]
+        selection, published = self._settings.selection, read_publication(self._conn, self._settings.publication)
+        captured = [
+            name
+            for name in sorted(published.published)
+            if selection.captures(name) and name != self._settings.signals.table
+        ]
         for signal in found.signals:
             answer = follow(signal, progress.queue, captured)
             progress = replace(progress, queue=answer.queue).telling(*answer.notifications)

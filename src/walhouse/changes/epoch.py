@@ -53,7 +53,7 @@ class TableEpoch:
     ready: bool = False
     """True if this very writer has applied an epoch with the current relation to the target: it is as that needs it."""
     is_replaced: bool = False
-    """True if a later epoch has a reading of the whole table that replaces what this one leaves."""
+    """True if a later epoch has, or is to have, a reading of the whole table that replaces what this one leaves."""
 
     @property
     def facts(self) -> Facts:

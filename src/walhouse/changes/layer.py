@@ -6,6 +6,7 @@ whole or in part.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from walhouse.changes.failures import raise_first
 from walhouse.changes.placed import placed
 from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.changes.touched import APART, BronzeSurvey, Touched
-from walhouse.errors import RequestRefusedError
+from walhouse.errors import BagMismatchError, RequestRefusedError
 from walhouse.lakehouse.tables import current_version, table_exists
 from walhouse.lsn import Lsn
 from walhouse.names import LakeTable, TableName
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
 
 Report = Callable[[Layer, TableName, AppliedTable], None]
 """Told of each table as it is done."""
+
+IsLacking = Callable[[int, TableName], bool]
+"""Whether, by what a pass of capture knew, a table is to be read that bronze does not have all rows of."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,7 @@ class LayerRun:
         relations: RelationCatalog,
         survey: BronzeSurvey,
         threads: int,
+        is_lacking: IsLacking,
     ) -> None:
         self._spark = spark
         self._layout = layout
@@ -83,6 +90,7 @@ class LayerRun:
         self._relations = relations
         self._survey = survey
         self._threads = threads
+        self._is_lacking = is_lacking
         self._last = last
         self._versions: dict[TableName, int] = {}
         """Delta versions of the tables that were applied here, as that left them."""
@@ -210,9 +218,19 @@ class LayerRun:
         )
         if anew and self._is_read_whole_after(epoch.to_pass, touched.table):
             table_epoch = replace(table_epoch, is_replaced=True)
-        applied = self._target.apply(table_epoch)
+        applied = self._applied(table_epoch)
         self._ready[touched.table] = relations[-1]
         return applied
+
+    def _applied(self, epoch: TableEpoch) -> AppliedTable:
+        """Applied; of a table that is still to be read, without the rows that it lacks: the reading replaces it all."""
+        try:
+            return self._target.apply(epoch)
+        except BagMismatchError as mismatch:
+            if epoch.is_replaced or not self._is_lacking(epoch.epoch.to_pass, epoch.table):
+                raise
+            log.warning("%s It is still to be read, and not the source before that.", mismatch.problem)
+            return self._target.apply(replace(epoch, is_replaced=True))
 
     def _is_read_whole_after(self, to_pass: int, table: TableName) -> bool:
         """Whether a later epoch has a reading that replaces all of the table."""

@@ -8,6 +8,7 @@ Source: PostgreSQL documentation, "System Catalogs", and "Logical Replication Me
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,23 +21,14 @@ from walhouse.pgoutput.relation import RelationDescription, describe, known_part
 from walhouse.pgoutput.selection import kept_positions
 from walhouse.pgoutput.type_facts import TypeFacts
 from walhouse.postgres.connection import source_errors
+from walhouse.postgres.published import published_tables
 from walhouse.postgres.wal import insert_lsn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from walhouse.pgoutput.selection import TableSelection
     from walhouse.postgres.connection import Connection
-
-_RELATIONS: Final = """
-    SELECT c.oid::int8, p.schemaname, p.tablename, c.relreplident::text, c.relkind = 'p' AS partitioned,
-        to_jsonb(p) -> 'attnames' AS columns, obj_description(c.oid, 'pg_class') AS comment
-    FROM pg_publication_tables p
-    JOIN pg_namespace n ON n.nspname = p.schemaname
-    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
-    WHERE p.pubname = %s"""
-"""``columns`` are those of the column list, NULL before 15, which has none. Before 18 they include generated columns,
-although these are not sent; on 18 the view says exactly what is sent."""
 
 _TABLES: Final = """
     SELECT c.oid::int8, n.nspname AS schemaname, c.relname AS tablename, c.relreplident::text,
@@ -92,11 +84,19 @@ _COLUMNS: Final = f"""
         format_type(w.atttypid, w.atttypmod) AS type_name, w.typname::text AS declared_type, {_BASE_FACTS},
         CASE WHEN w.atttypmod >= 0 THEN w.atttypmod ELSE b.typmod END AS base_typmod,
         NOT (w.attnotnull OR b.not_null) AS nullable,
-        CASE WHEN w.attgenerated = '' THEN pg_get_expr(v.adbin, v.adrelid) END AS default,
         col_description(w.attrelid, w.attnum) AS comment, w.attgenerated <> '' AS generated
-    FROM wanted w JOIN bases b ON b.type = w.atttypid {_ELEMENTS}
-    LEFT JOIN pg_attrdef v ON v.adrelid = w.attrelid AND v.adnum = w.attnum
-    ORDER BY w.attrelid, w.attnum"""
+    FROM wanted w JOIN bases b ON b.type = w.atttypid {_ELEMENTS} ORDER BY w.attrelid, w.attnum"""
+
+_DEFAULTS: Final = """
+    SELECT v.adrelid::int8 AS relation, a.attname::text AS name, pg_get_expr(v.adbin, v.adrelid) AS default
+    FROM pg_attrdef v JOIN pg_attribute a ON a.attrelid = v.adrelid AND a.attnum = v.adnum
+    WHERE v.adrelid = ANY(%s) AND a.attgenerated = ''"""
+
+_ALONE: Final = """
+    SELECT DISTINCT relation::int8 FROM pg_locks
+    WHERE locktype = 'relation' AND mode = 'AccessExclusiveLock' AND pid IS DISTINCT FROM pg_backend_pid()
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND relation = ANY(%s)"""
+"""Tables that somebody has for himself alone, or waits for; who asks for a lock now stands behind him."""
 
 _TYPES: Final = f"""
     WITH RECURSIVE types AS (SELECT oid AS type FROM pg_type WHERE typtype <> 'c'), {_BASES}
@@ -108,16 +108,23 @@ _TYPES: Final = f"""
 
 
 def read_relations(
-    connection: Connection, publication: str, selection: TableSelection
+    connection: Connection,
+    publication: str,
+    selection: TableSelection,
+    *,
+    known: Iterable[RelationDescription] = (),
 ) -> dict[int, RelationDescription]:
     """Captured tables that are published, by the OID that their changes have: with publish_via_partition_root the
     roots of partition trees, else their leaves. ``enum_labels`` of an array are those of its elements.
 
-    All facts are of one moment; ``catalog_lsn`` is the insert LSN right before it.
+    All facts are of one moment; ``catalog_lsn`` is the insert LSN right before it. A table that is locked exclusively
+    is waited for, since PostgreSQL 18 opens a table to print a column's default; but not if it is as in ``known``, of
+    which the defaults are taken then.
     """
     with source_errors(publication=publication):
         lsn = int(insert_lsn(connection))
-        found = _read(connection, _RELATIONS, publication, selection)
+        with _one_moment(connection):
+            found = _read(connection, published_tables(connection, publication), selection, known)
     return {oid: replace(relation, catalog_lsn=lsn) for oid, relation in found.items()}
 
 
@@ -131,29 +138,56 @@ def read_types(connection: Connection) -> dict[int, TypeFacts]:
 def describe_tables(connection: Connection, tables: Sequence[TableName]) -> list[RelationDescription]:
     """These tables with all of their columns, in the order of their names, be they published or not."""
     names = json.dumps([{"schema": table.schema, "name": table.table} for table in tables])
-    with source_errors():
-        return list(_read(connection, _TABLES, names, TableFilter()).values())
+    with source_errors(), _one_moment(connection):
+        return list(_read(connection, _rows(connection, _TABLES, names), TableFilter(), ()).values())
+
+
+@contextmanager
+def _one_moment(connection: Connection) -> Iterator[None]:
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        yield
 
 
 def _read(
-    connection: Connection, query: str, parameter: object, selection: TableSelection
+    connection: Connection,
+    found: Iterable[dict[str, Any]],
+    selection: TableSelection,
+    known: Iterable[RelationDescription],
 ) -> dict[int, RelationDescription]:
     version = connection.info.server_version
-    with connection.transaction():
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        relations = [
-            row
-            for row in _rows(connection, query, parameter)
-            if selection.captures(TableName(row["schemaname"], row["tablename"]))
-        ]
-        oids = [row["oid"] for row in relations]
-        indexes = _by_relation(_rows(connection, _INDEXES, oids))
-        columns = _by_relation(_rows(connection, _COLUMNS, oids))
+    tables = {row["oid"]: row for row in found if selection.captures(TableName(row["schemaname"], row["tablename"]))}
+    indexes = _by_relation(_rows(connection, _INDEXES, [*tables]))
+    existing = _by_relation(_rows(connection, _COLUMNS, [*tables]))
+    sent = {oid: _sent(row["columns"], existing.get(oid, ()), version) for oid, row in tables.items()}
+    defaults = _defaults(connection, {oid: _kept(row, sent[oid], selection) for oid, row in tables.items()}, known)
     return {
-        row["oid"]: _describe(
-            row, _sent(row["columns"], columns.get(row["oid"], ()), version), indexes.get(row["oid"], ()), selection
+        oid: _describe(
+            row,
+            [column | {"default": defaults.get((oid, column["name"]))} for column in sent[oid]],
+            indexes.get(oid, ()),
+            selection,
         )
-        for row in relations
+        for oid, row in tables.items()
+    }
+
+
+def _kept(table: Mapping[str, Any], columns: Sequence[Mapping[str, Any]], selection: TableSelection) -> set[str]:
+    """The names of columns that the configuration keeps, whatever they are to the table."""
+    names = [column["name"] for column in columns]
+    return {names[at] for at in selection.kept_columns(TableName(table["schemaname"], table["tablename"]), names, ())}
+
+
+def _defaults(
+    connection: Connection, kept: Mapping[int, set[str]], known: Iterable[RelationDescription]
+) -> dict[tuple[int, str], str | None]:
+    """The default of each column that has one, by the table's OID and the column's name; ``kept``: those of use."""
+    before = {relation.oid: {column.name: column.default for column in relation.columns} for relation in known}
+    alone = {row["relation"] for row in _rows(connection, _ALONE, [*kept])} if before else set()
+    spared = {oid: before[oid] for oid in alone & before.keys() if before[oid].keys() >= kept[oid]}
+    asked = _rows(connection, _DEFAULTS, [*kept.keys() - spared.keys()])
+    return {(oid, name): default for oid, those in spared.items() for name, default in those.items()} | {
+        (row["relation"], row["name"]): row["default"] for row in asked
     }
 
 

@@ -21,7 +21,7 @@ from walhouse.lsn import Lsn
 from walhouse.postgres.connection import source_errors
 from walhouse.postgres.copy_out import copied_blocks
 from walhouse.postgres.expression import find_names_as_the_user, leaves_its_parentheses
-from walhouse.postgres.publication import row_filter
+from walhouse.postgres.published import row_filter
 from walhouse.postgres.standby import REPLAY_STATE, ReplayState, replay_state, seen_between
 from walhouse.postgres.visibility import SeenBefore, Visibility
 

@@ -20,6 +20,7 @@ from walhouse.errors import PublicationTableError, ReadOnlySourceError, SourceEr
 from walhouse.names import TableName
 from walhouse.postgres.connection import source_errors
 from walhouse.postgres.failure import publication_missing
+from walhouse.postgres.published import published_tables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -82,10 +83,6 @@ _SCHEMAS: Final = """
     FROM pg_publication_namespace s JOIN pg_namespace n ON n.oid = s.pnnspid WHERE s.pnpubid = %s"""
 _EXISTING: Final = """
     SELECT oid::int8 FROM pg_class WHERE relkind IN ('r', 'p') AND relpersistence <> 't' AND oid >= 16384"""
-_PUBLISHED: Final = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
-_ROW_FILTER: Final = """
-    SELECT to_jsonb(p) ->> 'rowfilter' FROM pg_publication_tables p
-    WHERE pubname = %s AND schemaname = %s AND tablename = %s"""
 _CANDIDATES: Final = """
     SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.oid >= 16384
@@ -115,7 +112,7 @@ def find_publication(connection: Connection, name: str) -> PublicationState | No
         tables = cursor.execute(_TABLES, [row["oid"]]).fetchall()
         has_schemas = connection.info.server_version >= 150000
         schemas = cursor.execute(_SCHEMAS, [row["oid"]]).fetchall() if has_schemas else []
-        published = cursor.execute(_PUBLISHED, [name]).fetchall()
+        published = published_tables(connection, name)
         existing = cursor.execute(_EXISTING).fetchall()
     facts = row["facts"]
     publishes = frozenset(operation for operation in OPERATIONS if facts[f"pub{operation}"])
@@ -234,13 +231,6 @@ def require_published(state: PublicationState, tables: Collection[TableName]) ->
             publication=state.name,
             table=str(missing[0]),
         )
-
-
-def row_filter(connection: Connection, name: str, table: TableName) -> str | None:
-    """The publication's WHERE expression for a table, as SQL."""
-    with source_errors(publication=name, table=str(table)):
-        row = connection.execute(_ROW_FILTER, [name, *table]).fetchone()
-    return None if row is None else row[0]
 
 
 def drop_publication(connection: Connection, name: str) -> None:

@@ -21,7 +21,7 @@ from walhouse.names import TableName
 from walhouse.postgres.connection import LOCK_TIMEOUT_SECONDS, connect, one_row, source_errors
 from walhouse.postgres.copy_out import copied_blocks
 from walhouse.postgres.expression import find_names_as_ever, find_names_as_the_user, leaves_its_parentheses
-from walhouse.postgres.publication import row_filter
+from walhouse.postgres.published import row_filter
 from walhouse.postgres.visibility import Visibility
 
 if TYPE_CHECKING:

@@ -93,6 +93,11 @@ class SilverColumn(NamedTuple):
         return default_value(self.column, self.type) or self.type.fallback
 
     @property
+    def is_shown_as_lost(self) -> bool:
+        """Whether there are new rows without this column's value, and its type has a placeholder for that."""
+        return self.left_out and self.type.unavailable is not None
+
+    @property
     def before(self) -> str:
         """Column of the old tuple's text."""
         return f"before_{self.slot}"

@@ -137,13 +137,16 @@ class Images:
         nothing = "CAST(NULL AS string)" if schema is None else null(schema)
         return f"CASE {' '.join(branches)} ELSE {nothing} END" if branches else nothing
 
-    @staticmethod
-    def _key_value(image: str, column: SilverColumn) -> str:
+    def _key_value(self, image: str, column: SilverColumn) -> str:
+        """A value as keys have it, which are neither masked nor cut."""
         text = column.before if image == "before" else column.after
         value = column.type.convert(text)
         if image == "after":
             value = _or_as_read(column, text, value)
-        return f"coalesce({value}, {column.made_up})" if column.required else value
+        value = f"coalesce({value}, {column.made_up})" if column.required else value
+        if image == "before" or column.type.unavailable is None or not column.left_out:
+            return value
+        return f"CASE WHEN {is_lost(column)} THEN {column.type.unavailable(self._settings)} ELSE {value} END"
 
     def _before_value(self, column: SilverColumn) -> str:
         return _cut(column, self._whole_before(column))
@@ -181,7 +184,7 @@ class Images:
     def _after_value(self, column: SilverColumn) -> str:
         text = column.shown_after
         value = _cut(column, _or_as_read(column, text, column.show(text)))
-        if not column.left_out or column.type.unavailable is None:
+        if not column.is_shown_as_lost:
             return value
         return f"CASE WHEN {is_lost(column)} THEN {self._placeholder(column)} ELSE {value} END"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from walhouse.lakehouse.tables import sql_type
 from walhouse.pgoutput.relation import BY_KEY
 from walhouse.pgoutput.row import BeforeKind, Op
-from walhouse.silver.texts import is_unchanged, of_versions
+from walhouse.silver.texts import is_lost, is_unchanged, of_versions
 from walhouse.silver.types.silver_type import is_same
 
 if TYPE_CHECKING:
@@ -100,8 +100,13 @@ def _differs(column: SilverColumn, version: RelationDescription) -> str:
     if may_lack(version, column.name):
         lacking = f"CAST(NULL AS {sql_type(column.type.spark)})"
         old = column.type.convert(column.before) if version.partitioned else lacking
-        old = f"coalesce({old}, {column.made_up})" if column.required else old
-        return f"NOT {is_same(column.type.spark, column.type.convert(column.after), old)}"
+        old, new = (
+            f"coalesce({value}, {column.made_up})" if column.required else value
+            for value in (old, column.type.convert(column.after))
+        )
+        differs = f"NOT {is_same(column.type.spark, new, old)}"
+        # the placeholder is what the new key has then, and no old one
+        return f"({is_lost(column)} OR {differs})" if column.is_shown_as_lost else differs
     differs = f"NOT ({column.before} <=> {column.after})"
     if column.left_out:
         differs += f" AND NOT {is_unchanged(column)}"
