@@ -6,6 +6,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from walhouse.cli.logs import LOGGER
 from walhouse.lakehouse.layout import LakeLayout
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+# what an example takes says how busy the machine is, and the first one of a test loads what it needs
+settings.register_profile("walhouse", deadline=None)
+settings.load_profile("walhouse")
 
 pytest_plugins = ["tests.fixtures_server", "tests.fixtures_house", "tests.fixtures_standby"]
 

@@ -88,7 +88,6 @@ PIECES = [
 @pytest.mark.spark
 @settings(
     max_examples=6,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # each example is a query: shrinking takes minutes
 )

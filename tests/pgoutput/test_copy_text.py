@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.pgoutput.decoding import peak_of
@@ -30,7 +30,6 @@ def block(row: list[str | None]) -> bytes:
     return ("\t".join(map(field, row)) + "\n").encode()
 
 
-@settings(deadline=None)
 @given(ROWS, st.sampled_from([2, 3, 7, 2**22]))
 @example((1, [["\\N"], [None], [""], ["N"], ["\\"]]), 2)
 @example((2, [["\\\\n\\", "\n\\n"], ["\\\n", "\x01\x08"]]), 3)

@@ -42,7 +42,7 @@ SELECTIONS = st.builds(
 )
 CUTS = st.lists(st.integers(0, 60), max_size=6)
 # On a busy machine drawing a stream takes long; how long is not what these tests are about.
-fast = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+fast = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 
 def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

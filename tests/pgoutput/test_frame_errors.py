@@ -88,7 +88,7 @@ def test_a_frame_that_goes_on_after_its_content_is_refused(place: int) -> None:
     assert raised.value.fields == {"lsn": Lsn(100 + place), "offset": len(VALID[place])}
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.integers(0, len(VALID) - 1), st.integers(0, 200), st.binary(min_size=1, max_size=4))
 def test_damaged_bytes_give_rows_or_a_named_error_and_nothing_else(place: int, at: int, patch: bytes) -> None:
     data = bytearray(VALID[place])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pgoutput.encoder import HEADER, TRAILER, Frame, copy_block, copy_blocks, copy_row
@@ -27,7 +27,6 @@ def as_list(frames: Frames) -> list[Frame]:
     ]
 
 
-@settings(deadline=None)
 @given(FRAMES)
 def test_frames_are_what_was_copied_with_the_header_glued_or_alone(expected: list[Frame]) -> None:
     blocks = [copy_block(frame) for frame in expected]
@@ -37,7 +36,6 @@ def test_frames_are_what_was_copied_with_the_header_glued_or_alone(expected: lis
     assert as_list(frames_from_copy([memoryview(block) for block in copy_blocks(expected)])) == expected
 
 
-@settings(deadline=None)
 @given(FRAMES, st.integers(1, 5), st.integers(1, 100))
 def test_chunks_hold_all_frames_in_order_and_are_bounded(expected: list[Frame], count: int, size: int) -> None:
     chunks = list(frames_from_copy(copy_blocks(expected)).chunks(count, size))

@@ -69,7 +69,7 @@ def test_it_takes_no_time_whatever_it_is_given(text: str) -> None:
     assert time.process_time() - began < 1
 
 
-@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 @example("false /* /* */ ' */ ) OR (true --'")
 def test_what_is_let_through_selects_nothing_behind_false(connection: Connection, text: str) -> None:

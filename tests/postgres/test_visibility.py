@@ -45,7 +45,7 @@ def test_what_is_no_snapshot_is_refused(text: str) -> None:
 
 
 @pytest.mark.server
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(snapshot=snapshots())
 def test_it_is_the_servers_own_rule(connection: psycopg.Connection[Any], snapshot: Visibility) -> None:
     xids = list(range(snapshot.xmin - 2, snapshot.xmax + 3))
