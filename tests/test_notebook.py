@@ -35,4 +35,5 @@ def test_a_notebook_on_databricks_leaves_production_alone_unless_its_widget_name
     monkeypatch.setattr(notebook, "on_databricks", lambda: True)
     monkeypatch.setattr(notebook, "_dbutils", lambda: dbutils)
     monkeypatch.setattr(Walhouse, "open", lambda conf: conf)
-    assert notebook.open_house() == opened
+    house: object = notebook.open_house()
+    assert house == opened
