@@ -114,7 +114,8 @@ class Walhouse:
     @cached_property
     def spark(self) -> SparkSession:
         """The session, with the lake's tables registered."""
-        session = self._given_spark or get_session(memory=self.configuration.lake.local_memory, quick=not self._lasting)
+        lake, quick = self.configuration.lake, not self._lasting
+        session = self._given_spark or get_session(memory=lake.local_memory, quick=quick, catalog=lake.catalog)
         register_tables(session, self.layout)
         return session
 
@@ -237,8 +238,7 @@ class Walhouse:
 
     def status(self) -> Status:
         """How far bronze, silver and gold are, per table; the lag; what the slot keeps on the server."""
-        conn = self._connect()
-        slot = self._capture_settings.slot
+        conn, slot = self._connect(), self._capture_settings.slot
         return read_status(
             self.spark,
             self.layout,
