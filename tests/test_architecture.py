@@ -75,6 +75,16 @@ def test_nothing_leaves_the_dataframe_and_sql_api_or_collects_data() -> None:
     assert found == set()
 
 
+def test_spark_is_asked_by_its_public_modules_alone() -> None:
+    """Functions of its other modules take other arguments in another version, as in that of a platform's runtime."""
+    public = {"pyspark", *(f"pyspark.{each}" for each in ("errors", "sql", "sql.functions", "sql.types"))}
+    for path in FILES:
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        asked = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+        asked |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        assert {name for name in asked if name.partition(".")[0] == "pyspark"} <= public, path
+
+
 def test_no_write_is_counted_by_session_wide_settings_and_no_view_stands_for_a_frame() -> None:
     """Session-wide txnVersion makes later writes do nothing, and a view binds late: neither may be used."""
     forbidden = re.compile(r"delta\.write\.txn|TempView\(")

@@ -1,7 +1,6 @@
 """The Python API: what the commands do, as functions. Notebooks and jobs use this.
 
     from walhouse.api import Walhouse
-
     with Walhouse.open("walhouse.yml") as house:
         house.run()
         for proof in house.verify():
@@ -46,6 +45,7 @@ from walhouse.postgres.connection import connect, is_alive
 from walhouse.postgres.publication import drop_publication
 from walhouse.postgres.signal_table import ensure_signal_table
 from walhouse.postgres.slot import drop_slot, find_slot
+from walhouse.postgres.sole_writer import sole_writer
 from walhouse.postgres.wal import flushed_lsn
 from walhouse.proof.verify import Proof, Verification
 from walhouse.rounds import Rounds, applied_report, capture_all, capture_report
@@ -114,7 +114,8 @@ class Walhouse:
     @cached_property
     def spark(self) -> SparkSession:
         """The session, with the lake's tables registered."""
-        session = self._given_spark or get_session(memory=self.configuration.lake.local_memory, quick=not self._lasting)
+        lake, quick = self.configuration.lake, not self._lasting
+        session = self._given_spark or get_session(memory=lake.local_memory, quick=quick, catalog=lake.catalog)
         register_tables(session, self.layout)
         return session
 
@@ -157,7 +158,7 @@ class Walhouse:
 
     @cached_property
     def _lock(self) -> WriteLock:
-        return WriteLock(self.layout)
+        return WriteLock(self.layout, lambda: sole_writer(self._capture_settings.connection, str(self.layout.bronze)))
 
     def _forget(self) -> None:
         """Read again, at the next use, how far each layer is: somebody else wrote, or our own writing failed."""
@@ -237,8 +238,7 @@ class Walhouse:
 
     def status(self) -> Status:
         """How far bronze, silver and gold are, per table; the lag; what the slot keeps on the server."""
-        conn = self._connect()
-        slot = self._capture_settings.slot
+        conn, slot = self._connect(), self._capture_settings.slot
         return read_status(
             self.spark,
             self.layout,

@@ -285,9 +285,9 @@ class LakeError(WalhouseError):
 
 
 class LakeLockedError(LakeError):
-    """Another process writes to this local lake. Fields: path, pid."""
+    """Another process writes to this lake. Fields: path of a local lake, pid (else its session's on the source)."""
 
-    todo = "Wait for it to end. A lake on a local folder has one writer at a time."
+    todo = "Wait for it to end. A lake has one writer at a time."
 
 
 class OtherLakeError(LakeError):

@@ -42,8 +42,8 @@ def parameters(**defaults: str) -> dict[str, str]:
 
 
 def open_house() -> Walhouse:
-    """The house of the parameter ``conf``: by default the bundle's on Databricks, elsewhere the demo's."""
-    default = "../conf/deployment.yml" if on_databricks() else "../conf/demo.yml"
+    """The house of the parameter ``conf``: by default development's on Databricks, elsewhere the demo's."""
+    default = "../conf/development.yml" if on_databricks() else "../conf/demo.yml"
     return Walhouse.open(parameters(conf=default)["conf"])
 
 

@@ -85,8 +85,8 @@ def values(target: str) -> dict[str, Any]:
     declared = root()["variables"]
     given = root()["targets"][target].get("variables", {})
     assert set(given) <= set(declared), f"{target} sets undeclared variables: {set(given) - set(declared)}"
-    found = {name: given.get(name, body.get("default")) for name, body in declared.items()}
-    return {f"var.{name}": value for name, value in found.items()}
+    found = {f"var.{name}": given.get(name, body.get("default")) for name, body in declared.items()}
+    return {name: resolve(value, found) for name, value in found.items()}
 
 
 def resolve(tree: Any, known: Mapping[str, Any]) -> Any:

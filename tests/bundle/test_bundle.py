@@ -94,7 +94,7 @@ def test_every_reference_is_to_a_resource_that_is_there_or_to_the_workspace(targ
     there = {f"resources.{each.kind}.{each.key}" for each in resources}
     for name in bundle.references([settings, *(each.body for each in resources)]):
         is_resource = name.startswith("resources.") and name.rpartition(".")[0] in there
-        assert is_resource or name == "workspace.file_path", name
+        assert is_resource or name in {"workspace.file_path", "workspace.current_user.userName"}, name
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -142,6 +142,38 @@ def test_capture_never_runs_twice_at_once_in_any_target() -> None:
         assert job.body["max_concurrent_runs"] == 1
         assert settings.get("presets", {}).get("jobs_max_concurrent_runs", 1) == 1
         assert ("continuous" in job.body) != ("schedule" in job.body)
+
+
+def test_runs_that_are_due_while_one_lasts_do_not_pile_up() -> None:
+    (job,) = (each for each in bundle.resources() if each.kind == "jobs")
+    assert job.body["queue"] == {"enabled": False}, "where nothing is said, a bundle's job queues them"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_who_the_job_runs_as_may_make_and_change_tables_in_every_schema(target: str) -> None:
+    settings, resources = bundle.for_target(target)
+    deployer = "${workspace.current_user.userName}"  # whom development's job runs as
+    runner = settings.get("run_as", {}).get("service_principal_name", deployer)
+    schemas = {each.key: each.body["grants"] for each in resources if each.kind == "schemas"}
+    assert set(schemas) == {"bronze", "silver", "gold", "ops"}
+    for grants in schemas.values():
+        (own,) = (set(grant["privileges"]) for grant in grants if grant["principal"] == runner)
+        assert own == {"USE_SCHEMA", "CREATE_TABLE", "SELECT", "MODIFY"}
+
+
+def test_a_group_of_the_account_is_granted_data_and_a_group_of_the_workspace_sees_the_job() -> None:
+    granted = {name for each in bundle.resources() for name in bundle.references(each.body.get("grants", []))}
+    assert granted == {"var.runner", "var.readers"}
+    assert bundle.references(bundle.root()["targets"]["prod"]["permissions"]) == {"var.viewers"}
+    assert bundle.values("prod")["var.readers"] == "account users", "Unity Catalog does not know the workspace's users"
+    assert bundle.values("prod")["var.viewers"] == "users", "a workspace's folders and jobs do not know account users"
+
+
+def test_somebody_can_be_told_of_a_run_that_failed_or_takes_long() -> None:
+    (job,) = (each for each in bundle.resources() if each.kind == "jobs")
+    told = job.body["email_notifications"]
+    assert set(told) == {"on_failure", "on_duration_warning_threshold_exceeded"}
+    assert bundle.references(told) == {"var.alerts"}
 
 
 def test_development_is_the_default_and_pauses_its_schedule() -> None:

@@ -10,12 +10,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.bundle.bundle import ROOT
 from walhouse.cli.app import main
 
 if TYPE_CHECKING:
     from email.message import Message
+
+
+OLDEST_RUNTIME = {
+    "databricks-sdk": "0.49.0",
+    "numpy": "2.1.3",
+    "prometheus-client": "0.21.0",
+    "pyarrow": "19.0.1",
+    "pydantic": "2.10.6",
+    "pyyaml": "6.0.2",
+    "rich": "13.9.4",
+}
+"""What Databricks Runtime 17.3 LTS brings of what walhouse needs. Source: constraints of databricks/environments."""
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +69,13 @@ def test_spark_and_delta_come_with_the_extra_local_only(wheel: zipfile.Path) -> 
     assert len(spark) == 2
     assert all(need.endswith("; extra == 'local'") for need in spark)
     assert metadata(wheel).get_all("Provides-Extra") == ["local"]
+
+
+def test_what_the_oldest_runtime_brings_is_new_enough_and_is_not_replaced(wheel: zipfile.Path) -> None:
+    needs = [Requirement(need) for need in metadata(wheel).get_all("Requires-Dist", [])]
+    ranges = {need.name.lower(): need.specifier for need in needs if need.marker is None}
+    assert set(ranges) - set(OLDEST_RUNTIME) == {"psycopg", "typer"}, "these alone are installed"
+    assert [name for name, version in OLDEST_RUNTIME.items() if version not in ranges[name]] == []
 
 
 def test_the_wheel_carries_its_licence(wheel: zipfile.Path) -> None:

@@ -6,10 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from walhouse.errors import ConfigurationError
+from walhouse.lakehouse import session as sessions
 from walhouse.lakehouse.session import DELTA_VERSION, _delta_jars, get_session
 
 if TYPE_CHECKING:
@@ -110,3 +113,11 @@ def test_a_session_that_is_there_is_used_and_its_zone_is_utc(spark: SparkSession
     assert get_session(memory=2**30) is spark
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.sql("SELECT current_timezone()").head(1)[0][0] == "UTC"
+
+
+def test_a_catalog_of_databricks_is_not_looked_for_in_a_local_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "SparkSession", SimpleNamespace(getActiveSession=lambda: None))
+    monkeypatch.delenv("DATABRICKS_RUNTIME_VERSION", raising=False)
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    with pytest.raises(ConfigurationError, match=r"lake\.catalog is main"):
+        get_session(memory=2**30, catalog="main")

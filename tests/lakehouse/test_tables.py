@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from walhouse.errors import OtherLakeError
-from walhouse.lakehouse.layout import LakeLayout
-from walhouse.lakehouse.tables import create_table, current_version, register_tables, table_exists
+from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout
+from walhouse.lakehouse.tables import create_table, current_version, ensure_schema, register_tables, table_exists
+from walhouse.names import LakeTable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,3 +88,22 @@ def test_a_second_lake_with_the_same_schema_names_is_refused_in_one_session(
     with pytest.raises(OtherLakeError):
         create(spark, other)
     register_tables(spark, lake)
+
+
+def test_a_schema_that_a_catalog_has_is_not_created_which_would_take_a_right_on_the_catalog(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(spark, "sql", asked.append)
+    managed = LakeLayout(path=None)
+    ensure_schema(spark, managed, "default")
+    assert asked == []
+    ensure_schema(spark, managed, "never_made")
+    assert asked == ["CREATE SCHEMA IF NOT EXISTS `spark_catalog`.`never_made`"]
+
+
+def test_a_table_is_looked_for_under_names_that_have_to_be_quoted(spark: SparkSession) -> None:
+    """As those of catalogs with a hyphen: to look into one that is not there gives another error than its name does."""
+    assert not table_exists(spark, LakeTable(LOCAL_CATALOG, "not-there", "wal"))
+    with pytest.raises(AnalysisException, match="my-catalog"):
+        table_exists(spark, LakeTable("my-catalog", "bronze", "wal"))

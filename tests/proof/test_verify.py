@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from walhouse.errors import NotProvenError
 from walhouse.names import TableName
@@ -179,3 +180,17 @@ def test_rows_that_a_failed_proof_read_are_not_kept(
     with pytest.raises(ConnectionAbortedError):
         house.verify()
     assert keeps_nothing(house.spark)
+
+
+def test_compute_that_keeps_no_rows_is_named_and_everything_let_go(
+    database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = house_with_rows(database, make_house)
+
+    def refuse(*_: object) -> NoReturn:
+        raise AnalysisException("[NOT_SUPPORTED_WITH_SERVERLESS] PERSIST TABLE is not supported on serverless compute.")
+
+    monkeypatch.setattr(type(house.spark.range(1)), "persist", refuse)
+    with pytest.raises(NotProvenError, match="Serverless"):
+        house.verify()
+    database.execute("SET lock_timeout = '5s'; TRUNCATE t")

@@ -5,10 +5,10 @@ Invariant: what was appended under a name and a number is not appended again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BooleanType, LongType, MapType, StringType, TimestampType
 
 from walhouse.lakehouse.files import FileWriter
 
@@ -16,11 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
     from walhouse.lakehouse.files import Once
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.names import LakeTable
+
+_ARROW: Final[dict[type[DataType], pa.DataType]] = {
+    BooleanType: pa.bool_(),
+    LongType: pa.int64(),
+    StringType: pa.string(),
+    TimestampType: pa.timestamp("us", tz="UTC"),
+}
+"""By hand: Spark's own function for it is none of its API, and takes other arguments in 4.0 than in 4.2."""
 
 
 def append_rows(
@@ -33,8 +41,8 @@ def append_rows(
     once: Once | None = None,
 ) -> None:
     """Append rows, a value for each of ``columns``, in one commit. Maps are given as lists of pairs."""
-    fields = zip(to_arrow_schema(columns, timezone="UTC"), zip(*rows, strict=True), strict=True)
-    values = pa.table([pa.array(list(each), field.type) for field, each in fields], names=columns.names)
+    fields = zip(columns.fields, zip(*rows, strict=True), strict=True)
+    values = pa.table([pa.array(list(each), _arrow(field.dataType)) for field, each in fields], names=columns.names)
     local = layout.local(table)
     if local is not None:
         types = pa.types
@@ -48,3 +56,9 @@ def append_rows(
     if once is not None:
         writer = writer.option("txnAppId", once.name).option("txnVersion", once.number)
     writer.saveAsTable(str(table))
+
+
+def _arrow(data_type: DataType) -> pa.DataType:
+    if isinstance(data_type, MapType):
+        return pa.map_(_arrow(data_type.keyType), _arrow(data_type.valueType))
+    return _ARROW[type(data_type)]

@@ -1,21 +1,22 @@
-"""One writer at a time on a lake in a local folder.
+"""One writer at a time on a lake.
 
-Invariant: every write to a local lake happens while this lock is held. Two processes can commit the same Delta version
-over each other on a local file system; object stores and catalogs decide such races themselves and need no lock here.
+Invariant: every write to a lake happens while this lock is held. In a local folder it is a file: two processes can
+commit the same Delta version over each other there. Elsewhere whoever opens the lake says what the lock is.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from walhouse.errors import LakeLockedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
     from typing import TextIO
 
@@ -25,10 +26,11 @@ LOCK_FILE = ".walhouse.lock"
 
 
 class WriteLock:
-    """The lock of one lake, for one who writes to it again and again."""
+    """The lock of one lake, for one who writes to it again and again. ``elsewhere``: where there is no folder."""
 
-    def __init__(self, layout: LakeLayout) -> None:
+    def __init__(self, layout: LakeLayout, elsewhere: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
         self._folder = layout.path
+        self._elsewhere = elsewhere
         self._holder = f"{os.getpid()} {uuid4().hex}"
 
     @contextmanager
@@ -38,7 +40,8 @@ class WriteLock:
         Gives True if nobody else held it since this one did: what this one remembers of the lake is still so.
         """
         if self._folder is None:
-            yield False
+            with self._elsewhere():
+                yield False
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / LOCK_FILE).open("a+") as file:

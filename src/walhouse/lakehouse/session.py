@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 import pyspark
 from pyspark.sql import SparkSession
 
+from walhouse.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -62,8 +64,8 @@ def on_databricks() -> bool:
     return "DATABRICKS_RUNTIME_VERSION" in os.environ
 
 
-def get_session(*, memory: int, quick: bool = True) -> SparkSession:
-    """The active session, else the platform's, else a local one.
+def get_session(*, memory: int, quick: bool = True, catalog: str | None = None) -> SparkSession:
+    """The active session, else the platform's, else a local one, which knows no ``catalog``. Raises ConfigurationError.
 
     ``quick``: with the first-tier compiler alone, all is done sooner that takes less than some minutes; a continuous
     run, a benchmark or a print of a million events is faster without, by a half or more once it is warm.
@@ -74,6 +76,12 @@ def get_session(*, memory: int, quick: bool = True) -> SparkSession:
         return active
     if on_databricks() or "SPARK_REMOTE" in os.environ:
         return SparkSession.builder.getOrCreate()
+    if catalog is not None:
+        raise ConfigurationError(
+            f"lake.catalog is {catalog}, a catalog of Databricks, and this process has no session there.",
+            todo="Use a job or a notebook there, or lake.path for a local lake. `check` and `drop` need no session.",
+            path="lake.catalog",
+        )
     return local_session(memory=memory, quick=quick)
 
 

@@ -77,7 +77,9 @@ def ensure_schema(spark: SparkSession, layout: LakeLayout, schema: str) -> None:
     """Create a schema of the lake if it is missing. Raises OtherLakeError."""
     name = f"{quote(layout.catalog)}.{quote(schema)}"
     if not _is_local(layout):
-        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {name}")
+        # Unity Catalog asks for the right to create schemas before it looks whether there is one of that name
+        if not spark.catalog.databaseExists(name):
+            spark.sql(f"CREATE SCHEMA IF NOT EXISTS {name}")
         return
     folder = layout.schema_folder(schema)
     spark.sql(f"CREATE SCHEMA IF NOT EXISTS {name} LOCATION {string_literal(str(folder))}")
@@ -139,7 +141,7 @@ def _remove_unborn(folder: Path) -> None:
 
 def table_exists(spark: SparkSession, table: LakeTable) -> bool:
     """True if the catalog knows the table."""
-    return bool(spark.catalog.tableExists(f"{table.catalog}.{table.schema}.{table.table}"))
+    return bool(spark.catalog.tableExists(str(table)))
 
 
 def current_version(spark: SparkSession, layout: LakeLayout, table: LakeTable) -> int:

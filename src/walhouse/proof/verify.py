@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
@@ -212,7 +213,7 @@ class Verification:
         """The source's rows, as ``compare`` takes them, read when this returns and kept until ``kept`` is left."""
         plan = self._plan(relation, snapshot, locks)
         texts = (text_at(F.col("after"), place) for place in range(len(relation.columns)))
-        source = load(self._spark, plan).select(F.array(*texts).alias("values")).persist(StorageLevel.DISK_ONLY)
+        source = _on_disks(load(self._spark, plan).select(F.array(*texts).alias("values")))
         kept.callback(source.unpersist)
         with on_driver():
             reporter.update("read", rows=source.count(), detail=str(relation.name), lsn=snapshot.insert_lsn)
@@ -292,6 +293,20 @@ class Verification:
         ]
         if rows:
             append_rows(self._spark, self._layout, table, PROOFS, rows)
+
+
+def _on_disks(rows: DataFrame) -> DataFrame:
+    """Rows that Spark keeps from their first reading on. Raises NotProvenError where it keeps none."""
+    try:
+        return rows.persist(StorageLevel.DISK_ONLY)
+    except PySparkException as error:
+        if "[NOT_SUPPORTED_WITH_SERVERLESS]" not in str(error):
+            raise
+        raise NotProvenError(
+            "Serverless compute keeps no rows on its disks, as a proof has to.",
+            safe="Nothing was compared, and nothing was changed.",
+            todo="Verify on a cluster, as the bundle's job does.",
+        ) from None
 
 
 def _require_unchanged(expected: Sequence[RelationDescription], catalog: Mapping[int, RelationDescription]) -> None:

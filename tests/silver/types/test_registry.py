@@ -112,6 +112,9 @@ CASES = [
     Case("time", 3, "13:51:30.123", 49890123),  # O13
     Case("time", 0, "13:51:30", 49890000),
     Case("time", -1, "24:00:00", 86400000000),
+    Case("timetz", -1, "13:51:30.1234+02", "11:51:30.1234Z"),
+    Case("timetz", -1, "00:00:01-05:30:15", "05:30:16Z"),
+    Case("timetz", -1, "24:00:00+00", "00:00:00Z"),
     Case("timestamp", -1, "2016-11-04 13:51:30.123456", 1478267490123456),  # O13
     Case("timestamp", 6, "1936-10-25 22:10:12.608", -1047174587392000),  # O13
     Case("timestamp", 3, "2016-11-04 13:51:30.123", 1478267490123),  # O13
@@ -189,6 +192,10 @@ def plain(value: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def converted(spark: SparkSession) -> list[Any]:
+    return all_converted(spark)
+
+
+def all_converted(spark: SparkSession) -> list[Any]:
     """Every case's value, computed by one job over texts that the planner cannot fold."""
     texts = spark.createDataFrame([([case.text for case in CASES],)], "texts array<string>").repartition(1)
     values = [
@@ -202,6 +209,17 @@ def converted(spark: SparkSession) -> list[Any]:
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda i: f"{CASES[i].type}-{CASES[i].text[:30]}")
 def test_a_text_becomes_debeziums_value_or_null(converted: list[Any], number: int) -> None:
     assert plain(converted[number]) == CASES[number].value
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Pacific/Apia"])
+def test_the_session_s_time_zone_which_a_cluster_may_set_plays_no_part(
+    zone: str, spark: SparkSession, converted: list[Any]
+) -> None:
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        assert all_converted(spark) == converted
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
 def test_not_a_number_is_a_float_like_any_other(spark: SparkSession) -> None:

@@ -149,7 +149,9 @@ def zoned_time(_: ColumnDescription, __: TypeModes) -> SilverType:
         utc = let(
             "zone", rf"regexp_extract({text}, r'([+-][0-9:]+)$', 1)", f"pmod({local} - {offset} * 1000000L, {_DAY})"
         )
-        clock = "date_format(timestamp_seconds(utc div 1000000), 'HH:mm:ss')"
+        # not by date_format, which shows a moment as the session's time zone has it
+        hour, minute, second = "utc div 3600000000", "utc div 60000000 % 60", "utc div 1000000 % 60"
+        clock = f"concat_ws(':', lpad({hour}, 2, '0'), lpad({minute}, 2, '0'), lpad({second}, 2, '0'))"
         fraction = "CASE WHEN utc % 1000000 = 0 THEN '' ELSE concat('.', rtrim('0', lpad(utc % 1000000, 6, '0'))) END"
         shown = let("utc", utc, f"concat({clock}, {fraction}, 'Z')")
         return when_like(text, rf"{TIME}[+-][0-9]{{2}}(?::[0-9]{{2}}){{0,2}}", shown)

@@ -120,7 +120,8 @@ def _read_as_julian(text: str) -> str:
     )
     year = "CASE WHEN year(day) < 1 THEN 1 - year(day) ELSE year(day) END"
     shown = (
-        f"concat(lpad({year}, 4, '0'), date_format(day, '-MM-dd '), split_part({text}, ' ', 2),"
+        f"concat(lpad({year}, 4, '0'), '-', lpad(month(day), 2, '0'), '-', lpad(dayofmonth(day), 2, '0'), ' ',"
+        f" split_part({text}, ' ', 2),"
         " CASE WHEN year(day) < 1 THEN ' BC' ELSE '' END)"
     )
     return let("day", f"date_from_unix_date(int({days_since_epoch(text)} + {days_between}))", shown)

@@ -1,0 +1,56 @@
+"""One writer at a time on a lake that a catalog manages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fixtures_house import write_configuration
+from walhouse.api import Walhouse
+from walhouse.errors import LakeLockedError
+from walhouse.lakehouse.layout import LakeLayout
+from walhouse.postgres.connection import connect
+from walhouse.postgres.sole_writer import sole_writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.fixtures_server import Database
+
+pytestmark = pytest.mark.server
+
+LAKE = "`main`.`bronze`.`wal`"
+
+
+def test_a_second_writer_is_refused_with_the_first_ones_session_and_let_in_after_it(database: Database) -> None:
+    with sole_writer(database.settings, LAKE), sole_writer(database.settings, "another lake"):
+        with pytest.raises(LakeLockedError) as refused, sole_writer(database.settings, LAKE):
+            pass
+        sessions = database.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'walhouse'")
+        assert (refused.value.fields["pid"],) in sessions
+    with sole_writer(replace(database.settings, read_only=True), LAKE):
+        pass
+
+
+def test_a_writer_whose_session_was_lost_keeps_nobody_out(database: Database) -> None:
+    with sole_writer(database.settings, LAKE), connect(database.settings) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+            " WHERE l.locktype = 'advisory' AND d.datname = current_database()"
+        )
+        with sole_writer(database.settings, LAKE):
+            pass
+
+
+@pytest.mark.parametrize("work", [Walhouse.capture, Walhouse.silver, Walhouse.gold, Walhouse.run, Walhouse.verify])
+def test_nothing_is_written_to_a_catalog_beside_another_writer(
+    work: Callable[[Walhouse], object], database: Database, tmp_path: Path
+) -> None:
+    """As a notebook and the job would: both may insert the rows that gold lacks: appends do not conflict."""
+    lake = LakeLayout(path=None, catalog="main")
+    conf = write_configuration(tmp_path, database, lake, lake_path=None, lake_catalog="main")
+    with sole_writer(database.settings, str(lake.bronze)), Walhouse.open(conf) as house, pytest.raises(LakeLockedError):
+        work(house)
