@@ -131,6 +131,19 @@ def test_a_new_column_stands_where_the_source_has_it_and_another_type_or_key_is_
 
 
 @pytest.mark.spark
+def test_a_key_in_another_order_is_the_same_key_and_a_table_that_says_none_is_refused(
+    spark: SparkSession, lake: LakeLayout
+) -> None:
+    """Without the catalog, of a table that was dropped meanwhile, a key's columns are known in the table's order."""
+    described = relation(WORDS, key=("word", "id"))
+    ensure_gold_table(spark, lake, [described], ("word", "id"))
+    ensure_gold_table(spark, lake, [described], ("id", "word"))
+    spark.sql(f"ALTER TABLE {lake.gold(described.name)} UNSET TBLPROPERTIES ('walhouse.key')")
+    with pytest.raises(GoldKeyError):
+        ensure_gold_table(spark, lake, [described], ("word", "id"))
+
+
+@pytest.mark.spark
 def test_taking_away_a_row_that_a_bag_never_had_changes_nothing_and_is_an_error(
     spark: SparkSession, lake: LakeLayout
 ) -> None:
