@@ -71,6 +71,8 @@ def test_changes_from_before_the_identity_became_another_one_are_refused_if_they
         (["_DIGEST", "_commit_LSN"], [], ["_DIGEST_1", "_commit_LSN_1"]),
         (["A"], ["a", "_seq"], ["A_1"]),
         (["a", "A"], ["A", "a_1"], ["a_1", "A"]),
+        (["adı", "adi", "ς", "σ", "İ", "ı", "s", "ſ"], [], ["adı", "adi_1", "ς", "σ_1", "İ", "ı_1", "s", "ſ_1"]),
+        (["ß", "ss", "ﬁ", "fi", "é", "e"], [], ["ß", "ss", "ﬁ", "fi", "é", "e"]),
         (["x y", "x,y", "{}`"], [], ["x y", "x,y", "{}`"]),
     ],
 )
@@ -82,7 +84,7 @@ def test_columns_that_delta_cannot_tell_apart_get_a_suffix_and_keep_it(
 
 @pytest.mark.spark
 def test_any_column_name_goes_and_the_key_has_statistics_and_clusters(spark: SparkSession, lake: LakeLayout) -> None:
-    odd = ["a", "A", "_seq", "x y;{}", "b`c", "d.e", "Ü\n=", "(k)", "'q\\", "{src}", "😀"]
+    odd = ["a", "A", "adi", "adı", "_seq", "x y;{}", "b`c", "d.e", "Ü\n=", "(k)", "'q\\", "{src}", "😀"]
     columns = [
         *(column(name, comment="it's \\ a {comment}") for name in odd),
         *(column(f"filler {i}", "int4") for i in range(30)),
@@ -101,7 +103,7 @@ def test_any_column_name_goes_and_the_key_has_statistics_and_clusters(spark: Spa
 
     found = spark.table(str(lake.gold(described.name))).collect()[0]
     expected = {name: f"{name}!" if name in {"A", "x y;{}", "{src}"} else f"{name}?" for name in odd}
-    expected = {{"A": "A_1", "_seq": "_seq_1"}.get(name, name): text for name, text in expected.items()}
+    expected = {{"A": "A_1", "adı": "adı_1", "_seq": "_seq_1"}.get(name, name): text for name, text in expected.items()}
     assert {name: found[name] for name in expected} == expected
     detail = spark.sql(f"DESCRIBE DETAIL {lake.gold(described.name)}").collect()[0]
     assert list(detail["clusteringColumns"]) in (["`kéy 😀, `"], ["kéy 😀, "])
