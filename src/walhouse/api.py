@@ -48,7 +48,7 @@ from walhouse.postgres.slot import drop_slot, find_slot
 from walhouse.postgres.sole_writer import sole_writer
 from walhouse.postgres.wal import flushed_lsn
 from walhouse.proof.verify import Proof, Verification
-from walhouse.rounds import Rounds, applied_report, capture_all, capture_report
+from walhouse.rounds import Rounds, applied_report
 from walhouse.silver.records.events import EventLines, events
 from walhouse.silver.types.registry import silver_type
 from walhouse.wiring import capture_settings, events_settings, layers_of, layout_of, type_modes
@@ -194,9 +194,7 @@ class Walhouse:
         with self._writing():
             if start_new_generation:
                 new_generation(self.spark, self.layout)
-            reporter, capture = progress or Silent(), self._capture()
-            despite_passing(lambda: capture.begin(capture_report(reporter), starts=True))
-            return capture_all(capture, reporter)
+            return self._rounds(progress or Silent()).bronze()
 
     def silver(self, progress: Reporter | None = None) -> int:
         """Apply to silver what bronze has. Returns the number of bronze rows applied."""
@@ -381,6 +379,7 @@ class Walhouse:
             self._capture,
             apply,
             incomplete,
+            lambda captured: self._layers.applied_to(Layer.GOLD)[0] >= captured.pass_number,
             forget,
             reporter,
             Retry(connector.slot_retry_delay_ms / 1000, connector.slot_max_retries),

@@ -50,6 +50,15 @@ def string_literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def caseless(name: str) -> str:
+    """The same for names that Spark and Delta take for one: Java's ``equalsIgnoreCase``, character by character.
+
+    It goes by way of the capitals, so it takes ``ı`` for ``i`` and ``ς`` for ``σ``, which a lower-cased text does not.
+    """
+    capitals = (next(way for way in (char.upper(), char.title(), char) if len(way) == 1) for char in name)
+    return "".join(char.lower()[0] for char in capitals)  # of a capital I with a dot Java has the letter alone
+
+
 def lake_identifier(name: str) -> str:
     """The name a source identifier gets in the lake: lower-cased, every other character than [a-z0-9_] made ``_``."""
     return re.sub(r"[^a-z0-9_]", "_", name.lower())

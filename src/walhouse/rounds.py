@@ -40,6 +40,8 @@ class Rounds:
     """Bring silver and gold up to a progress."""
     incomplete: Incomplete
     """Keys of gold's rows that lack a value which nobody sent."""
+    gold_has: Callable[[Progress], bool]
+    """Whether gold has all of bronze up to a progress."""
     forget: Callable[[], None]
     """Read state and connect anew: something failed."""
     reporter: Reporter
@@ -60,6 +62,17 @@ class Rounds:
             if progress.is_open or not capture.requests.finished:
                 return
             self._read_incomplete_again(capture)
+
+    def bronze(self) -> Progress:
+        """Capture alone. What gold lacks is read again if gold, which others bring up, is where bronze was."""
+        capture = self.open_capture()
+        begun = capture.begun
+        has_all = begun is not None and bool(begun.queue.finished) and self.gold_has(begun)
+        report = capture_report(self.reporter)
+        despite_passing(lambda: capture.begin(report, starts=True))
+        if has_all:
+            self._read_incomplete_again(capture)
+        return capture_all(capture, self.reporter)
 
     def without_end(self) -> None:
         """A round where there is something, a pause where not. Errors are tried again as ``ops.retry`` says."""
@@ -100,11 +113,13 @@ class Rounds:
         due = time.monotonic() - last_commit > self.idle_seconds or target - captured_to > self.idle_bytes
         if target > captured_to and (due or not capture.is_idle(target)):
             self.apply(capture.run(target, capture_report(self.reporter)))
+            self._read_incomplete_again(capture)
             return True
         return has_requests
 
     def _read_incomplete_again(self, capture: Capture) -> None:
-        """A row that moved behind a snapshot without sending its long value is found in gold, and read again.
+        """A row that moved behind a snapshot, or past a row filter, without sending its long value is found in gold,
+        and read again.
 
         Not while bronze is open: gold has not got what was read.
         """

@@ -26,6 +26,17 @@ PARTED = (
     "CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (10) TO (20)",
     "INSERT INTO t SELECT generate_series(1, 15)",
 )
+LABELLED = (
+    "CREATE TYPE label AS ENUM ('a', 'b', 'c')",
+    "CREATE TYPE pair AS (x int)",
+    "CREATE TABLE t (id int PRIMARY KEY, v label, p pair)",
+    "INSERT INTO t VALUES (1, 'a', ROW(1)), (2, 'b', ROW(2)), (3, 'c', NULL)",
+)
+KEYED_BY_LABEL = (
+    "CREATE TYPE label AS ENUM ('a', 'b', 'c')",
+    "CREATE TABLE t (id int UNIQUE, v label PRIMARY KEY DEFAULT 'c')",
+    "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')",
+)
 ATTACHED = (
     "CREATE TABLE t3 (id int PRIMARY KEY)",
     "INSERT INTO t3 SELECT generate_series(20, 25)",
@@ -39,6 +50,9 @@ ATTACHED = (
         (PLAIN, ["ALTER TABLE t ADD COLUMN n int DEFAULT 5"], False),
         (PLAIN, ["ALTER TABLE t DROP COLUMN v", "ALTER TABLE t ADD COLUMN v text"], False),
         (PLAIN, ["ALTER TABLE t ALTER v TYPE text USING upper(v)"], False),
+        (LABELLED, ["ALTER TYPE label RENAME VALUE 'a' TO 'z'"], False),
+        (LABELLED, ["ALTER TYPE pair ADD ATTRIBUTE y int", "ALTER TYPE pair DROP ATTRIBUTE x"], False),
+        (KEYED_BY_LABEL, ["ALTER TYPE label RENAME VALUE 'a' TO 'z'", "UPDATE t SET id = 4 WHERE v = 'z'"], True),
         (PARTED, ["TRUNCATE t1"], True),
         (PARTED, ["DROP TABLE t1"], True),
         (PARTED, ["ALTER TABLE t DETACH PARTITION t1"], True),

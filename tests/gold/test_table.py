@@ -71,6 +71,8 @@ def test_changes_from_before_the_identity_became_another_one_are_refused_if_they
         (["_DIGEST", "_commit_LSN"], [], ["_DIGEST_1", "_commit_LSN_1"]),
         (["A"], ["a", "_seq"], ["A_1"]),
         (["a", "A"], ["A", "a_1"], ["a_1", "A"]),
+        (["adı", "adi", "ς", "σ", "İ", "ı", "s", "ſ"], [], ["adı", "adi_1", "ς", "σ_1", "İ", "ı_1", "s", "ſ_1"]),
+        (["ß", "ss", "ﬁ", "fi", "é", "e"], [], ["ß", "ss", "ﬁ", "fi", "é", "e"]),
         (["x y", "x,y", "{}`"], [], ["x y", "x,y", "{}`"]),
     ],
 )
@@ -82,7 +84,7 @@ def test_columns_that_delta_cannot_tell_apart_get_a_suffix_and_keep_it(
 
 @pytest.mark.spark
 def test_any_column_name_goes_and_the_key_has_statistics_and_clusters(spark: SparkSession, lake: LakeLayout) -> None:
-    odd = ["a", "A", "_seq", "x y;{}", "b`c", "d.e", "Ü\n=", "(k)", "'q\\", "{src}", "😀"]
+    odd = ["a", "A", "adi", "adı", "_seq", "x y;{}", "b`c", "d.e", "Ü\n=", "(k)", "'q\\", "{src}", "😀"]
     columns = [
         *(column(name, comment="it's \\ a {comment}") for name in odd),
         *(column(f"filler {i}", "int4") for i in range(30)),
@@ -101,7 +103,7 @@ def test_any_column_name_goes_and_the_key_has_statistics_and_clusters(spark: Spa
 
     found = spark.table(str(lake.gold(described.name))).collect()[0]
     expected = {name: f"{name}!" if name in {"A", "x y;{}", "{src}"} else f"{name}?" for name in odd}
-    expected = {{"A": "A_1", "_seq": "_seq_1"}.get(name, name): text for name, text in expected.items()}
+    expected = {{"A": "A_1", "adı": "adı_1", "_seq": "_seq_1"}.get(name, name): text for name, text in expected.items()}
     assert {name: found[name] for name in expected} == expected
     detail = spark.sql(f"DESCRIBE DETAIL {lake.gold(described.name)}").collect()[0]
     assert list(detail["clusteringColumns"]) in (["`kéy 😀, `"], ["kéy 😀, "])
@@ -128,6 +130,19 @@ def test_a_new_column_stands_where_the_source_has_it_and_another_type_or_key_is_
     assert conflict.value.fields["column"] == "n"
     with pytest.raises(GoldKeyError):
         ensure_gold_table(spark, lake, [described], ())
+
+
+@pytest.mark.spark
+def test_a_key_in_another_order_is_the_same_key_and_a_table_that_says_none_is_refused(
+    spark: SparkSession, lake: LakeLayout
+) -> None:
+    """Without the catalog, of a table that was dropped meanwhile, a key's columns are known in the table's order."""
+    described = relation(WORDS, key=("word", "id"))
+    ensure_gold_table(spark, lake, [described], ("word", "id"))
+    ensure_gold_table(spark, lake, [described], ("id", "word"))
+    spark.sql(f"ALTER TABLE {lake.gold(described.name)} UNSET TBLPROPERTIES ('walhouse.key')")
+    with pytest.raises(GoldKeyError):
+        ensure_gold_table(spark, lake, [described], ("word", "id"))
 
 
 @pytest.mark.spark

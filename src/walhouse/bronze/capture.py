@@ -89,6 +89,11 @@ class Capture:
         """What is asked for beside the stream."""
 
     @property
+    def begun(self) -> Progress | None:
+        """The same, also before ``begin``; None if nothing was ever captured."""
+        return self._durable.now if self._durable.has_begun else None
+
+    @property
     def progress(self) -> Progress:
         """How far bronze is."""
         return self._durable.now

@@ -119,11 +119,14 @@ class Progress:
         return replace(self, pass_number=number, awaited=(number,)).opened()
 
     def taking(self, chunks: Progress) -> Progress:
-        """With what a pass of chunks came to, which is in bronze. Only that has moved the queue meanwhile."""
+        """With what a pass of chunks came to, which is in bronze. Only that has moved the queue meanwhile; the
+        stream may have found tables that gold is to be looked at for."""
         assert chunks.open_since is not None, "rows of chunks may be ahead of the stream"
         opened = min(self.open_since or chunks.open_since, chunks.open_since)
         counts = chunks.counts if self.pass_number == chunks.pass_number else self.counts
-        return replace(self, queue=chunks.queue, untold=chunks.untold, open_since=opened, counts=counts, awaited=())
+        finished = self.queue.with_finished(chunks.queue.finished).finished
+        queue = replace(chunks.queue, finished=finished)
+        return replace(self, queue=queue, untold=chunks.untold, open_since=opened, counts=counts, awaited=())
 
     def lacking(self, owed: int | None) -> Progress:
         """The same, the table of this OID not being read: if it is owed, bronze still lacks rows of it."""

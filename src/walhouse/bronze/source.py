@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from walhouse.bronze.failure import in_task
 from walhouse.bronze.masking import MaskBook
 from walhouse.bronze.rows import ChunkRows, base_rows, progress_row, relation_rows, snapshot_rows
+from walhouse.bronze.snapshots.queue import REPAIR, QueuedTable
 from walhouse.bronze.table import COLUMNS
 from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan, TableSelection
@@ -56,6 +57,8 @@ class WalRangePlan:
     announced: tuple[RelationDescription, ...]
     """Descriptions that the catalog has and bronze lacks: a new column shows here before any change has it."""
     progress: Progress
+    completes: bool
+    """Whether rows that came without all of their values may be read."""
 
     def batches(self, part: int) -> Iterator[pa.RecordBatch]:
         """Announced relations, then the range's rows, then the progress row."""
@@ -75,8 +78,10 @@ class WalRangePlan:
             yield from map(finished, decoder.decode(_taken(blocks)))
         counts = {name: int(value) for name, value in asdict(decoder.finish()).items() if value is not None}
         counts["relations"] += len(self.announced)
+        incomplete = sorted(decoder.incomplete) if self.completes else ()
         progress = replace(
             self.progress,
+            queue=self.progress.queue.with_finished(QueuedTable(REPAIR, table, own=True) for table in incomplete),
             counts=tuple(counts.items()),
             messages=tuple(sorted(lone_messages)),
             last=decoder.last,

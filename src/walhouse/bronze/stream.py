@@ -82,6 +82,7 @@ class Stream(BronzeReader):
             masks=self._settings.masks,
             announced=announced,
             progress=upcoming,
+            completes=self._reads,
         )
         # one table's rows come in their order anyway, and are written while they are read
         return append(self._spark, self._layout, plan, upcoming, Order(by_table=len(catalog) > 1)).progress

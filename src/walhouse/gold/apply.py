@@ -90,7 +90,7 @@ def _apply_keyed(
 def _apply_bag(
     spark: SparkSession, target: LakeTable, epoch: TableEpoch, columns: tuple[GoldColumn, ...], found: Survey
 ) -> dict[str, int]:
-    net = _with_gold_names(bag.fold_bag(epoch.changes, epoch.relations, found), columns)
+    net = _with_gold_names(bag.fold_bag(epoch.changes, epoch.relations, found, anew=epoch.anew), columns)
     base = _base(spark, target, epoch, found)
     if not epoch.is_replaced:
         bag.require_matches(epoch.table, net, base, found)

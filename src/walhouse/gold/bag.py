@@ -21,7 +21,7 @@ from walhouse.names import TableName, quote
 from walhouse.pgoutput.row import Op
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -30,13 +30,19 @@ if TYPE_CHECKING:
     from walhouse.pgoutput.relation import RelationDescription
 
 
-def fold_bag(changes: DataFrame, relations: Sequence[RelationDescription], found: Survey) -> DataFrame:
+def fold_bag(
+    changes: DataFrame, relations: Sequence[RelationDescription], found: Survey, *, anew: bool = False
+) -> DataFrame:
     """What changed, by distinct row: ``digest``, ``net`` (copies more or less), ``image``, ``unavailable``, ``places``.
 
     ``places``: ARRAY<STRUCT<lsn, seq>>, the changes that added copies, newest first. The order of adding and taking
     away plays no part, so a row that was deleted and inserted again counts for nothing.
+
+    ``anew``: these are all changes that there are. Then rows are told apart by the columns of now alone, since a change
+    from after a DROP COLUMN does not say what its row had there.
     """
     names = list(latest_columns(relations))
+    telling = {name: names.index(name) for name in (relations[-1].column_names if anew else names)}
     place = F.struct(F.col("commit_lsn").alias("lsn"), "seq")
     lost = [F.when(is_unchanged(name) & ~has_full_before(), F.lit(name)) for name in names if name in found.toasted]
     nothing = F.array().cast("array<string>")
@@ -59,7 +65,7 @@ def fold_bag(changes: DataFrame, relations: Sequence[RelationDescription], found
     )
     return (
         sides.select("place", "side.*")
-        .withColumn("digest", digest(F.col("image"), names))
+        .withColumn("digest", digest(F.col("image"), telling))
         .groupBy("digest")
         .agg(
             F.sum("weight").alias("net"),
@@ -71,13 +77,14 @@ def fold_bag(changes: DataFrame, relations: Sequence[RelationDescription], found
     )
 
 
-def digest(image: Column, names: Sequence[str]) -> Column:
+def digest(image: Column, places: Mapping[str, int]) -> Column:
     """SHA-256 of the names and texts of the columns that are not NULL, by name: the same before and after ADD COLUMN.
 
-    Names and texts go in with their lengths, so that no two rows are written alike.
+    ``places``: where each column stands in the image. Names and texts go in with their lengths, so that no two rows are
+    written alike.
     """
     parts = []
-    for name, position in sorted((name, i) for i, name in enumerate(names)):
+    for name, position in sorted(places.items()):
         text = F.get(image, F.lit(position))
         written = F.concat(F.lit(f"{len(name)}:{name}"), F.length(text).cast("string"), F.lit(":"), text)
         parts.append(F.coalesce(written, F.lit("")))

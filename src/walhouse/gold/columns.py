@@ -13,6 +13,7 @@ from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructFi
 
 from walhouse.changes.columns import latest_columns
 from walhouse.gold.types import GoldType, gold_type
+from walhouse.names import caseless
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -68,14 +69,14 @@ def gold_columns(relations: Sequence[RelationDescription], existing: Collection[
 def gold_names(columns: Sequence[str], existing: Collection[str] = ()) -> dict[str, str]:
     """Source name to gold name. A name that the table has in another case belongs to another source column."""
     exact = set(existing)
-    foreign = {name.lower() for name in exact}
+    foreign = {caseless(name) for name in exact}
     taken = set(_RESERVED)
     names: dict[str, str] = {}
     for column in columns:
         name, suffix = column, 0
-        while name.lower() in taken or (name.lower() in foreign and name not in exact):
+        while caseless(name) in taken or (caseless(name) in foreign and name not in exact):
             suffix += 1
             name = f"{column}_{suffix}"
-        taken.add(name.lower())
+        taken.add(caseless(name))
         names[column] = name
     return names

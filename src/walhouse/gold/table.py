@@ -119,14 +119,23 @@ def _field(column: GoldColumn) -> StructField:
 
 def _require_key(spark: SparkSession, table: LakeTable, relation: RelationDescription, key: GoldKey) -> None:
     row = spark.sql(f"SHOW TBLPROPERTIES {table} ({string_literal(KEY_PROPERTY)})").select("value").first()
-    found = row[0] if row is not None else None
-    if found != json.dumps(list(key), ensure_ascii=False):
+    found = row[0] if row is not None else ""
+    # the order tells no rows apart, and is not known of a table that was dropped before its last changes were read
+    if _columns_in(found) != sorted(key):
         raise GoldKeyError(
             f"The gold table {table} identifies its rows by other columns than {relation.name} now does.",
             table=str(relation.name),
             expected=list(key),
             found=found,
         )
+
+
+def _columns_in(text: str) -> list[str] | None:
+    """The columns of a key as the table's property has it, sorted; None if it is none, as where the table lacks it."""
+    try:
+        return sorted(json.loads(text))
+    except ValueError:
+        return None
 
 
 def _require_types(

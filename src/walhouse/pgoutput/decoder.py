@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from walhouse.names import TableName
     from walhouse.pgoutput.frames import Frames
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.pgoutput.type_facts import TypeFacts
@@ -123,6 +124,7 @@ class Decoder:
         self._last = plan.last
         self._counts = DecodedCounts()
         self._left_out: set[int] = set()
+        self._incomplete: set[int] = set()
 
     def decode(self, frames: Frames) -> Iterator[pa.RecordBatch]:
         """Batches of the rows of ``frames``, schema ``row.ROW``, at most about ``MAX_FRAMES`` rows each.
@@ -158,6 +160,13 @@ class Decoder:
         """OIDs of the tables of which changes of the window were left out so far, as the selection does not have their
         name of then."""
         return frozenset(self._left_out)
+
+    @property
+    def incomplete(self) -> frozenset[TableName]:
+        """Tables into which rows came so far without all of their values: an update took them past a publication's row
+        filter, and did not send what is long and did not change."""
+        found = (self._book.relations.descriptions[index] for index in self._incomplete)
+        return frozenset(relation.name for relation in found if relation is not None)
 
     @property
     def last(self) -> LastCommit:
@@ -196,6 +205,9 @@ class Decoder:
         rows = merge(begun, merge(described, merge(messages, changes)))
         tuples = np.flatnonzero((rows.kind == CHANGE) & (rows.type != TRUNCATE))
         images = read_changes(frames, types, rows.frame[tuples], rows.relation[tuples], relations)
+        sent_in_part = tuples[images.unchanged.rows]
+        inserted = sent_in_part[rows.type[sent_in_part] == INSERT]
+        self._incomplete.update(np.unique(rows.relation[inserted]).tolist())
 
         ended = transactions.commit_lsn[transactions.of_frame[(types == COMMIT) & kept]]
         alone = int(np.count_nonzero(standalone) - np.count_nonzero(messages.alone))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walhouse.changes.columns import latest_columns
 from walhouse.changes.facts import NOTHING
-from walhouse.names import quote, string_literal
+from walhouse.names import caseless, quote, string_literal
 from walhouse.silver.settings import NO_MASKS
 from walhouse.silver.types.defaults import default_value
 from walhouse.silver.types.lengths import can_be_cut
@@ -185,16 +185,16 @@ def alike(relations: Sequence[RelationDescription], modes: TypeModes) -> list[tu
 def name_fields(columns: Iterable[tuple[str, Form]], given: Fields) -> Fields:
     """The field of each column and form: the column's name, or ``name__2`` where that is taken, whatever its case."""
     names = dict(given)
-    taken = {field.lower() for field in given.values()}
+    taken = {caseless(field) for field in given.values()}
     for column, form in columns:
         if (column, form) in names:
             continue
         field, number = column, 1
-        while field.lower() in taken:
+        while caseless(field) in taken:
             number += 1
             field = f"{column}__{number}"
         names[column, form] = field
-        taken.add(field.lower())
+        taken.add(caseless(field))
     return names
 
 

@@ -16,6 +16,7 @@ from walhouse.rounds import capture_report
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
     from walhouse.api import Walhouse
     from walhouse.lakehouse.layout import LakeLayout
@@ -46,6 +47,30 @@ def test_all_rows_that_moved_are_read_again_a_few_at_a_time(
     long_rows.run()
     assert spark.table(str(lake.gold(T))).where("_unavailable IS NOT NULL").isEmpty()
     assert all(proof.equal for proof in long_rows.verify())
+
+
+@pytest.mark.parametrize("by_single_commands", [False, True])
+def test_a_row_that_comes_past_a_row_filter_without_its_long_value_is_read_again(
+    by_single_commands: bool, spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    """The server makes an insert of the update, and does not send what did not change."""
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, v text)",
+        "ALTER TABLE t ALTER v SET STORAGE EXTERNAL",
+        "INSERT INTO t SELECT n, repeat(n::text, 3000) FROM generate_series(1, 4) n",
+        "CREATE PUBLICATION walhouse_test FOR TABLE t WHERE (id > 2)",
+    )
+    house = make_house(publication_autocreate_mode="disabled")
+    house.run()
+    database.execute("UPDATE t SET id = 10 WHERE id = 1", "UPDATE t SET id = 11 WHERE id = 2")
+    if by_single_commands:
+        for _ in range(2):
+            house.capture()
+            house.gold()
+    else:
+        house.run()
+    assert spark.table(str(lake.gold(T))).where("_unavailable IS NOT NULL").isEmpty()
+    assert [(proof.equal, proof.gold_rows) for proof in house.verify()] == [(True, 4)]
 
 
 def test_rows_that_are_gone_do_not_keep_those_after_them_from_being_read(

@@ -79,7 +79,8 @@ class SnapshotQueue:
     next_chunk: int = 0
     """Number of the next chunk, of whatever table: the identity of its rows."""
     finished: tuple[QueuedTable, ...] = ()
-    """Tables that were read, and whose rows in gold are still to be looked at for values that nobody sent."""
+    """Tables that were read, or got rows without all of their values, and whose rows in gold are still to be looked at
+    for values that nobody sent."""
     whole: tuple[WholeReading, ...] = ()
     """Tables to be read whole, before any chunk; the first reading is the one at work."""
 
