@@ -78,6 +78,8 @@ def random_properties(random: Random, tables: list[Table], *, is_snapshot: bool)
     if is_snapshot and any(column.type.startswith("numeric") for table in tables for column in table.columns):
         # the length of a number without a precision is another one there
         given = {name: value for name, value in given.items() if "source.type" not in name and ".truncate." not in name}
+    if given.get("skip.messages.without.change") == "true":
+        given = _without_hidden_keys(given, tables)
     if keeps_keys and "column.exclude.list" in given:
         given.pop("message.key.columns", None)
     if len(tables) > 1 and random.random() < 0.1:
@@ -126,6 +128,20 @@ def _cut(random: Random, tables: list[Table]) -> dict[str, str]:
 
 def _some_columns(random: Random, tables: list[Table]) -> dict[str, str]:
     return {random.choice(("column.include.list", "column.exclude.list")): _columns(random, tables)}
+
+
+def _without_hidden_keys(given: dict[str, str], tables: list[Table]) -> dict[str, str]:
+    """A change of a key is none to the engine if what rows show of it stays the same."""
+    keys = tuple(column.name for table in tables for column in table.columns if column not in table.free)
+    shown = {
+        name: value
+        for name, value in given.items()
+        if not name.startswith(("column.mask.", "column.truncate."))
+        or not any(pattern.endswith(keys) for pattern in value.split(","))
+    }
+    if any(name.startswith(("column.mask.", "column.truncate.")) for name in shown):
+        shown.pop("message.key.columns", None)
+    return shown
 
 
 def _without_some(random: Random, tables: list[Table]) -> dict[str, str]:
