@@ -218,9 +218,24 @@ class LayerRun:
         )
         if anew and self._is_read_whole_after(epoch.to_pass, touched.table):
             table_epoch = replace(table_epoch, is_replaced=True)
-        applied = self._applied(table_epoch)
+        try:
+            applied = self._applied(table_epoch)
+        except BagMismatchError as mismatch:
+            if anew or not self._has_lost_a_column(relations[-1]):
+                raise
+            log.warning("%s It has lost a column meanwhile, and is made anew from bronze.", mismatch.problem)
+            planned = replace(planned, anew=planned.anew | {touched.table})
+            return self._apply_table(planned, self._all_of(touched.table, planned.range), fresh=fresh)
         self._ready[touched.table] = relations[-1]
         return applied
+
+    def _has_lost_a_column(self, current: RelationDescription) -> bool:
+        """Changes of a table without a key then say nothing of what its rows had in that column."""
+        known = self._relations.by_table()[current.name]
+        return any(not set(current.column_names).issuperset(each.column_names) for each in known)
+
+    def _all_of(self, table: TableName, epoch: EpochRange) -> Touched:
+        return next(each for each in self._survey.touched(_from_the_first(epoch)) if each.table == table)
 
     def _applied(self, epoch: TableEpoch) -> AppliedTable:
         """Applied; of a table that is still to be read, without the rows that it lacks: the reading replaces it all."""
