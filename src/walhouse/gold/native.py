@@ -6,13 +6,13 @@ value both converted and rescued.
 
 from __future__ import annotations
 
-from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.gold.columns import RESCUED, UNAVAILABLE, GoldColumn
+from walhouse.lakehouse.expressions import joined
 from walhouse.names import quote
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def from_base(
         F.coalesce(F.col(UNAVAILABLE), F.array().cast("array<string>")).alias("base_unavailable"),
         F.lit(True).alias("base_found"),  # noqa: FBT003  (F.lit's value)
     )
-    joined = rows.join(found, F.col("moved") & reduce(and_, _key_matches(keys)), "left")
+    with_base = rows.join(found, F.col("moved") & joined(and_, _key_matches(keys)), "left")
     taken: dict[str, Column] = {}
     texts: dict[str, tuple[Column, Column]] = {}
     for i, column in wanted:
@@ -82,7 +82,7 @@ def from_base(
         text = F.col("base_rescued")[column.name]
         texts[column.name] = (take & text.isNotNull(), text)
     absent = F.when(F.col("base_found"), F.array_intersect("missing", "base_unavailable")).otherwise(F.col("missing"))
-    return joined.withColumns(
+    return with_base.withColumns(
         {
             **taken,
             "rescued": _joined_maps(F.col("rescued"), _map_of(texts)),
@@ -107,7 +107,7 @@ def _map_of(entries: dict[str, tuple[Column, Column]]) -> Column:
     """Name to text for those whose condition holds; NULL if there is none."""
     if not entries:
         return F.lit(None).cast("map<string,string>")
-    any_holds = reduce(or_, (holds for holds, _ in entries.values()))
+    any_holds = joined(or_, [holds for holds, _ in entries.values()])
     pairs = [
         F.when(holds, F.struct(F.lit(name).alias("key"), text.alias("value")))
         for name, (holds, text) in entries.items()

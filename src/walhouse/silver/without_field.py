@@ -7,7 +7,6 @@ Source: Debezium documentation, PostgreSQL connector, ``include.unknown.datatype
 
 from __future__ import annotations
 
-from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows 
 
 from walhouse.changes.columns import image_text
 from walhouse.lakehouse.answers import few_rows
+from walhouse.lakehouse.expressions import joined
 from walhouse.silver.texts import of_versions
 from walhouse.silver.types.registry import silver_type
 
@@ -34,8 +34,8 @@ def count_without_field(
     versions = _versions_by_column(relations, modes)
     if not versions:
         return {}
-    given = (_given(name, lacking) for name, lacking in versions.items())
-    (row,) = few_rows(changes.agg(F.sum(reduce(add, given)).alias("values")))
+    given = [_given(name, lacking) for name, lacking in versions.items()]
+    (row,) = few_rows(changes.agg(F.sum(joined(add, given)).alias("values")))
     return {"without_field": int(row["values"] or 0)}
 
 
@@ -53,5 +53,5 @@ def _versions_by_column(
 def _given(column: str, relations: Sequence[RelationDescription]) -> Column:
     """How many values of it a change has: none, its new or its old row's, or both."""
     texts = (image_text("before", column, relations), image_text("after", column, relations))
-    there = reduce(add, (text.isNotNull().cast("int") for text in texts))
+    there = joined(add, [text.isNotNull().cast("int") for text in texts])
     return F.when(F.expr(of_versions(relations)), there).otherwise(0)
