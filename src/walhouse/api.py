@@ -1,6 +1,7 @@
 """The Python API: what the commands do, as functions. Notebooks and jobs use this.
 
     from walhouse.api import Walhouse
+
     with Walhouse.open("walhouse.yml") as house:
         house.run()
         for proof in house.verify():

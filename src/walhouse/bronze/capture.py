@@ -90,7 +90,7 @@ class Capture:
 
     @property
     def begun(self) -> Progress | None:
-        """The same, also before ``begin``; None if nothing was ever captured."""
+        """How far bronze is, also before ``begin``; None if nothing was ever captured."""
         return self._durable.now if self._durable.has_begun else None
 
     @property

@@ -165,7 +165,7 @@ class Requested:
 
     @property
     def finished(self) -> tuple[QueuedTable, ...]:
-        """Tables that were read by chunks, and whose gold nobody has looked at since."""
+        """Tables that gold is to be looked at for: read by chunks, or sent rows that lack values."""
         return self._durable.now.queue.finished
 
     def read_again(self, incomplete: Incomplete) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
 
-PUBLISHABLE: Final = "relkind IN ('r', 'p') AND relpersistence = 'p' AND oid >= 16384"
+_PUBLISHABLE: Final = "relkind IN ('r', 'p') AND relpersistence = 'p' AND oid >= 16384"
 """What FOR ALL TABLES and a schema's entry take of ``pg_class``."""
 
 _BY_SCHEMA: Final = """
@@ -34,7 +34,7 @@ _COLUMNS: Final = """
 
 _PUBLISHED: Final = f"""
     WITH RECURSIVE publication AS (SELECT * FROM pg_publication WHERE pubname = %s),
-    publishable AS (SELECT oid, relnamespace FROM pg_class WHERE {PUBLISHABLE}),
+    publishable AS (SELECT oid, relnamespace FROM pg_class WHERE {_PUBLISHABLE}),
     named AS (
         SELECT r.prrelid AS oid, false AS whole FROM publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
         UNION SELECT c.oid, true FROM publication p JOIN publishable c ON p.puballtables

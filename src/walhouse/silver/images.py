@@ -144,8 +144,9 @@ class Images:
         if image == "after":
             value = _or_as_read(column, text, value)
         value = f"coalesce({value}, {column.made_up})" if column.required else value
-        if image == "before" or column.type.unavailable is None or not column.left_out:
+        if image == "before" or not column.is_shown_as_lost:
             return value
+        assert column.type.unavailable is not None
         return f"CASE WHEN {is_lost(column)} THEN {column.type.unavailable(self._settings)} ELSE {value} END"
 
     def _before_value(self, column: SilverColumn) -> str:
