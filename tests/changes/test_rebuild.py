@@ -169,10 +169,18 @@ def test_a_table_without_a_key_whose_rows_changed_without_a_change_is_right_afte
     assert all(proof.equal for proof in house.verify())
 
 
+@pytest.mark.parametrize("dies_at", [None, "finish"])
 def test_a_table_without_a_key_that_lost_a_column_is_made_anew_from_bronze_by_itself(
-    tables: Database, make_house: MakeHouse, caplog: pytest.LogCaptureFixture
+    tables: Database,
+    make_house: MakeHouse,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    dies_at: str | None,
 ) -> None:
-    """What its rows had in the column is not told by their deletes any more: they are the rows of its other columns."""
+    """What its rows had in the column is not told by their deletes any more: they are the rows of its other columns.
+
+    Whoever dies after that has done it, and not recorded it: the next one does it again.
+    """
     tables.execute(
         "ALTER TABLE bag ADD COLUMN n int",
         "INSERT INTO bag VALUES ('a', 1), ('a', 2), ('c', 3), ('c', 4)",
@@ -181,6 +189,10 @@ def test_a_table_without_a_key_that_lost_a_column_is_made_anew_from_bronze_by_it
     house = make_house()
     house.run()
     tables.execute("DELETE FROM bag WHERE n = 4", "ALTER TABLE bag DROP COLUMN n", "DELETE FROM bag WHERE word = 'c'")
+    if dies_at is not None:
+        with killed_at(dies_at, monkeypatch):
+            house.run()
+        house = make_house()
     house.run()
     assert "public.bag" in caplog.text
     assert "made anew from bronze" in caplog.text
