@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.witness import gold_rows, source_rows
+from tests.postgres.test_sole_writer import end_holders
 from walhouse.bronze.requests.notifications import Event, notifications_of
-from walhouse.errors import SlotMissingError, SourceUnreachableError
+from walhouse.errors import LakeLockedError, SlotMissingError, SourceUnreachableError
+from walhouse.lakehouse.layout import LakeLayout
+from walhouse.lakehouse.lock import WriteLock
 from walhouse.lakehouse.tables import current_version
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
 from walhouse.ops.retry import POLICY
+from walhouse.postgres.sole_writer import SoleWriter
 from walhouse.rounds import IDLE_SECONDS
 
 if TYPE_CHECKING:
@@ -25,7 +30,6 @@ if TYPE_CHECKING:
 
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
-    from walhouse.lakehouse.layout import LakeLayout
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -127,6 +131,36 @@ def test_a_source_that_is_gone_for_a_while_is_asked_again_and_nothing_is_missing
         make_house().run(continuous=True)
     assert pauses.seconds == [IDLE_SECONDS, POLICY[SourceUnreachableError].delay_seconds, IDLE_SECONDS]
     assert gold_rows(spark, lake, T) == source_rows(source, T)
+
+
+@pytest.mark.parametrize("another", [False, True])
+def test_a_run_that_lost_its_catalogs_lock_applies_nothing_before_it_has_it_again(
+    another: bool,
+    spark: SparkSession,
+    source: Database,
+    lake: LakeLayout,
+    make_house: MakeHouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A local lake that is locked as a catalog's is."""
+    monkeypatch.setattr(
+        "walhouse.api.WriteLock", lambda _, elsewhere: WriteLock(LakeLayout(path=None, catalog="main"), elsewhere)
+    )
+    house = make_house()
+
+    with ExitStack() as others:
+
+        def lose() -> None:
+            end_holders(source)
+            if another:
+                others.enter_context(SoleWriter(source.settings, str(lake.bronze)))
+            source.execute("INSERT INTO t VALUES (2, 'meanwhile')")
+
+        pauses = Pauses(monkeypatch, lose, lambda: None)
+        with pytest.raises(LakeLockedError if another else KeyboardInterrupt):
+            house.run(continuous=True)
+    assert pauses.seconds[:2] == [IDLE_SECONDS, POLICY[SourceUnreachableError].delay_seconds]
+    assert len(gold_rows(spark, lake, T)) == (1 if another else 2)
 
 
 def test_what_trying_again_cannot_help_ends_it_at_once(

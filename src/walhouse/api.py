@@ -46,7 +46,7 @@ from walhouse.postgres.connection import connect, is_alive
 from walhouse.postgres.publication import drop_publication
 from walhouse.postgres.signal_table import ensure_signal_table
 from walhouse.postgres.slot import drop_slot, find_slot
-from walhouse.postgres.sole_writer import sole_writer
+from walhouse.postgres.sole_writer import SoleWriter
 from walhouse.postgres.wal import flushed_lsn
 from walhouse.proof.verify import Proof, Verification
 from walhouse.rounds import Rounds, applied_report
@@ -70,9 +70,6 @@ if TYPE_CHECKING:
     from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.finding import Finding
-
-_KEYS_AGAIN = 1000
-"""How many incomplete rows are read again at once."""
 
 
 class Walhouse:
@@ -139,6 +136,7 @@ class Walhouse:
         return RelationCatalog(self.spark, self.layout)
 
     def _capture(self) -> Capture:
+        self._lock.regain()
         return Capture(self.spark, self.layout, self._capture_settings, self._relations, self._connect())
 
     @cached_property
@@ -159,7 +157,7 @@ class Walhouse:
 
     @cached_property
     def _lock(self) -> WriteLock:
-        return WriteLock(self.layout, lambda: sole_writer(self._capture_settings.connection, str(self.layout.bronze)))
+        return WriteLock(self.layout, lambda: SoleWriter(self._capture_settings.connection, str(self.layout.bronze)))
 
     def _forget(self) -> None:
         """Read again, at the next use, how far each layer is: somebody else wrote, or our own writing failed."""
@@ -370,7 +368,7 @@ class Walhouse:
                 self._apply(tuple(Layer), (progress.pass_number, progress.captured_to), reporter)
 
         def incomplete(table: TableName, after: tuple[int, int] | None) -> Unresolved:
-            return unresolved_keys(self.spark, self.layout, self._relations.by_table()[table], _KEYS_AGAIN, after)
+            return unresolved_keys(self.spark, self.layout, self._relations.by_table()[table], after)
 
         def forget() -> None:
             self.close()
@@ -391,6 +389,7 @@ class Walhouse:
     def _apply(self, layers: tuple[Layer, ...], position: tuple[int, Lsn] | None, reporter: Reporter) -> int:
         if position is None:
             return 0
+        self._lock.require_held()
         return self._layers.run(layers, *position, applied_report(position[1], reporter))
 
     def _position(self) -> tuple[int, Lsn] | None:

@@ -5,7 +5,7 @@ Invariant: a key is told in PostgreSQL's own texts, as the change that left the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from walhouse.pgoutput.relation import RelationDescription
 
 
+AT_ONCE: Final = 1000
+"""How many incomplete rows are read again at once."""
+
+
 class Unresolved(NamedTuple):
     """Keys of incomplete rows; ``upto``: the place of the last, by which those after it are asked for."""
 
@@ -35,10 +39,9 @@ def unresolved_keys(
     spark: SparkSession,
     layout: LakeLayout,
     relations: Sequence[RelationDescription],
-    limit: int,
     after: tuple[int, int] | None = None,
 ) -> Unresolved:
-    """The keys of at most so many incomplete rows, by the places (commit LSN, seq) of what left them so, in order.
+    """The keys of at most ``AT_ONCE`` incomplete rows, by the places (commit LSN, seq) of what left them so, in order.
 
     ``relations``: all versions of the table, the current one last. ``after``: rows up to this place are not looked at.
     """
@@ -51,7 +54,7 @@ def unresolved_keys(
     if after is not None:
         lsn, seq = (F.lit(number).cast("long") for number in after)
         places = places.where((F.col("commit_lsn") > lsn) | ((F.col("commit_lsn") == lsn) & (F.col("seq") > seq)))
-    places = places.orderBy("commit_lsn", "seq").limit(limit).localCheckpoint()
+    places = places.orderBy("commit_lsn", "seq").limit(AT_ONCE).localCheckpoint()
     span = places.agg(F.min("commit_lsn"), F.max(F.struct("commit_lsn", "seq"))).head(1)[0]
     if span[0] is None:
         return Unresolved([], None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 from walhouse.errors import LakeLockedError
@@ -25,12 +25,25 @@ if TYPE_CHECKING:
 LOCK_FILE = ".walhouse.lock"
 
 
+class Elsewhere(Protocol):
+    """A lock that can be lost while it is held, other than a file's."""
+
+    def require_held(self) -> None:
+        """Raises an error if it was lost."""
+
+    def regain(self) -> None:
+        """Take it again if it was lost. Raises LakeLockedError."""
+
+
 class WriteLock:
     """The lock of one lake, for one who writes to it again and again. ``elsewhere``: where there is no folder."""
 
-    def __init__(self, layout: LakeLayout, elsewhere: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+    def __init__(
+        self, layout: LakeLayout, elsewhere: Callable[[], AbstractContextManager[Elsewhere | None]] = nullcontext
+    ) -> None:
         self._folder = layout.path
         self._elsewhere = elsewhere
+        self._held: Elsewhere | None = None
         self._holder = f"{os.getpid()} {uuid4().hex}"
 
     @contextmanager
@@ -40,7 +53,7 @@ class WriteLock:
         Gives True if nobody else held it since this one did: what this one remembers of the lake is still so.
         """
         if self._folder is None:
-            with self._elsewhere():
+            with self._elsewhere() as self._held:
                 yield False
             return
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -54,6 +67,16 @@ class WriteLock:
             file.write(self._holder)
             file.flush()
             yield last_holder == self._holder
+
+    def require_held(self) -> None:
+        """Raises an error if the lock, which was held, was lost: somebody else may write."""
+        if self._held is not None:
+            self._held.require_held()
+
+    def regain(self) -> None:
+        """Take the lock again if it was lost. Raises LakeLockedError: what was remembered of the lake may be untrue."""
+        if self._held is not None:
+            self._held.regain()
 
 
 def _read(file: TextIO) -> str:

@@ -8,16 +8,17 @@ Invariant: PostgreSQL lets go of the lock when the session that holds it ends, h
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Final
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Final, Self
 
-from walhouse.errors import LakeLockedError
-from walhouse.postgres.connection import connect, one_row, source_errors
+from walhouse.errors import LakeLockedError, SourceUnreachableError
+from walhouse.postgres.connection import connect, is_alive, one_row, source_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from types import TracebackType
 
     from walhouse.config.connection import ConnectionSettings
+    from walhouse.postgres.connection import Connection
 
 _SOON_MISSED: Final = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 6"
 """A machine that vanishes says no goodbye: by its own settings the server would wait two hours for it."""
@@ -30,14 +31,49 @@ _HOLDER: Final = """
 """
 
 
-@contextmanager
-def sole_writer(settings: ConnectionSettings, lake: str) -> Iterator[None]:
-    """Hold the source's lock of the lake of this name. Raises LakeLockedError, and what connecting raises."""
-    with closing(connect(settings)) as connection:
-        with source_errors(settings):
-            connection.execute(_SOON_MISSED)
-        (held,) = one_row(connection, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [lake])
-        if not held:
-            (pid,) = one_row(connection, _HOLDER, [lake])
-            raise LakeLockedError(f"Another process is writing to the lake of {lake}.", pid=pid)
-        yield
+class SoleWriter:
+    """The source's lock of the lake of this name, held by a session of its own. Use it as a context manager."""
+
+    def __init__(self, settings: ConnectionSettings, lake: str) -> None:
+        self._settings = settings
+        self._lake = lake
+        self._connection: Connection | None = None
+
+    def __enter__(self) -> Self:
+        """Raises LakeLockedError, and what connecting raises."""
+        self.regain()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def require_held(self) -> None:
+        """Raises SourceUnreachableError if the session was lost: another writer may have been let in since."""
+        if self._connection is None or not is_alive(self._connection):
+            raise SourceUnreachableError(
+                f"The session that holds the lock of the lake of {self._lake} was lost.",
+                safe="Nothing was applied to silver or gold since; what bronze holds is safe.",
+                todo="Run again. Look in the server's log who or what ends sessions that are idle for long.",
+                host=self._settings.host,
+                port=self._settings.port,
+            )
+
+    def regain(self) -> None:
+        """Take the lock again if the session was lost. Raises LakeLockedError, and what connecting raises."""
+        if self._connection is None or not is_alive(self._connection):
+            self._connection = self._locking()
+
+    def _locking(self) -> Connection:
+        with ExitStack() as unless_held:
+            connection = unless_held.enter_context(closing(connect(self._settings)))
+            with source_errors(self._settings):
+                connection.execute(_SOON_MISSED)
+            (held,) = one_row(connection, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [self._lake])
+            if not held:
+                (pid,) = one_row(connection, _HOLDER, [self._lake])
+                raise LakeLockedError(f"Another process is writing to the lake of {self._lake}.", pid=pid)
+            unless_held.pop_all()
+        return connection

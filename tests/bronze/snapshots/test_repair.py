@@ -42,7 +42,7 @@ def _move_while_chunks_are_read(house: Walhouse, database: Database, moving: str
 def test_all_rows_that_moved_are_read_again_a_few_at_a_time(
     spark: SparkSession, database: Database, lake: LakeLayout, long_rows: Walhouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "_KEYS_AGAIN", 10)
+    monkeypatch.setattr("walhouse.gold.unresolved.AT_ONCE", 10)
     _move_while_chunks_are_read(long_rows, database, "UPDATE t SET id = -id WHERE id > 400")
     long_rows.run()
     assert spark.table(str(lake.gold(T))).where("_unavailable IS NOT NULL").isEmpty()
@@ -77,7 +77,7 @@ def test_rows_that_are_gone_do_not_keep_those_after_them_from_being_read(
     spark: SparkSession, database: Database, lake: LakeLayout, long_rows: Walhouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are deleted after gold was looked at, and before they are read: that chunk has no row."""
-    monkeypatch.setattr(api, "_KEYS_AGAIN", 10)
+    monkeypatch.setattr("walhouse.gold.unresolved.AT_ONCE", 10)
     _move_while_chunks_are_read(long_rows, database, "UPDATE t SET id = -id WHERE id > 400 AND id <= 430")
     gone: list[object] = []
 
