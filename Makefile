@@ -7,6 +7,7 @@ READY := .venv/.ready
 PATHS := src tests fixtures demo benchmarks oracle
 # A command after this finds Debian's PostgreSQL 15 with PostGIS in WALHOUSE_TEST_DSN; in .walhouse/, removed afterwards.
 WITH_PG15 := $(BIN)/python -m fixtures.postgresql15
+OLDEST_SPARK := .walhouse/oldest-spark
 # The whole suite runs in two processes, a file of tests at a time: one alone leaves a third of two cores idle.
 LANES ?= 2
 SIDE_BY_SIDE = $(if $(filter-out 1,$(LANES)),-n $(LANES) --dist loadfile --no-loadscope-reorder)
@@ -51,8 +52,14 @@ format: $(READY)  ## Put all code into its form
 	@$(BIN)/ruff check --fix $(PATHS)
 	@$(BIN)/ruff format $(PATHS)
 
-typecheck: $(READY)  ## Check types
+typecheck: $(READY) $(OLDEST_SPARK)  ## Check types, also against the oldest Spark that is supported
 	@$(BIN)/mypy
+	@MYPYPATH=$(OLDEST_SPARK) $(BIN)/mypy --cache-dir .mypy_cache/oldest-spark src
+
+# Its Python part alone, without 400 MB of Java.
+$(OLDEST_SPARK): pyproject.toml | $(READY)
+	@$(BIN)/uv pip install --quiet --no-deps --target $@ pyspark-client==4.0.1
+	@touch $@
 
 lock:  ## Bring the locked packages up to date
 	@scripts/lock

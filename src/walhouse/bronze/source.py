@@ -26,7 +26,7 @@ from walhouse.postgres.pieces import pieces_blocks
 from walhouse.postgres.snapshot import Chunk, LockHolder, chunk_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -262,7 +262,7 @@ def by_part(
     Errors of ours that it raises are carried to the driver (``on_driver``).
     """
 
-    def read_postgresql(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read_postgresql(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with in_task():
             for batch in numbers:
                 for part in batch["id"].to_pylist():

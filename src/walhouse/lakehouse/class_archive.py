@@ -22,7 +22,7 @@ from walhouse.lakehouse.session import QUIET, archive_path, java_option, java_op
 from walhouse.names import string_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -83,8 +83,8 @@ def _read(spark: SparkSession) -> None:
     items.select(F.to_json(F.struct("id", "tags", "at")), F.transform("tags", F.length)).toArrow()
 
 
-def _as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return batches
+def _as_they_are(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
 
 
 if __name__ == "__main__":

@@ -131,9 +131,11 @@ def in_order(lines: DataFrame, piece: Piece = WHOLE) -> DataFrame:
     order = ("commit_lsn", F.asc_nulls_last("read"), "seq", "place")
     lines = piece.of(lines)
     # a sort over several partitions would make every line twice, the first time to find their bounds
-    if hasattr(lines, "repartitionById"):
-        return lines.repartitionById(piece.parts, piece.part()).sortWithinPartitions(*order).select("line")
-    return lines.orderBy(*order).select("line")  # before Spark 4.1
+    in_parts = getattr(type(lines), "repartitionById", None)
+    if in_parts is None:  # before Spark 4.1
+        return lines.orderBy(*order).select("line")
+    parts: DataFrame = in_parts(lines, piece.parts, piece.part())
+    return parts.sortWithinPartitions(*order).select("line")
 
 
 def _rows(
