@@ -14,7 +14,7 @@ SIDE_BY_SIDE = $(if $(filter-out 1,$(LANES)),-n $(LANES) --dist loadfile --no-lo
 # Where set-up found a Java runtime that is not the machine's default one.
 -include .venv/java.mk
 
-.PHONY: help setup demo demo-clean test test-pg15 test-pg16 lint format typecheck lock bench oracle record random oracle-pg15 record-pg15 build soak notebooks
+.PHONY: help setup demo demo-clean test test-pg15 test-pg16 test-spark40 lint format typecheck lock bench oracle record random oracle-pg15 record-pg15 build soak notebooks
 
 help:  ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,13 @@ test-pg16: $(READY)  ## The same on the PostgreSQL 16 of the package pgserver, s
 	@$(BIN)/uv pip install --quiet --no-deps --target .walhouse/postgresql-16 pgserver==0.1.4
 	@WALHOUSE_POSTGRES_BINARIES=$(CURDIR)/.walhouse/postgresql-16/pgserver/pginstall/bin $(BIN)/python -m pytest \
 		-m "server and not contrib" $(or $(TESTS),tests $(SIDE_BY_SIDE) --ignore=tests/e2e/test_demo.py --ignore=tests/e2e/test_notebooks.py)
+
+# What runs in Spark, without what starts commands of its own. Its toArrow leaves sockets to the garbage collector.
+test-spark40: $(READY)  ## The tests that need Spark on 4.0, the oldest that is supported; TESTS=... for a part
+	@$(BIN)/uv pip install --quiet --no-deps --target .walhouse/spark-4.0 pyspark==4.0.1 py4j==0.10.9.9
+	@PYTHONPATH=$(CURDIR)/.walhouse/spark-4.0 $(BIN)/python -m pytest -m "spark and not locked" \
+		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning \
+		$(or $(TESTS),tests $(SIDE_BY_SIDE) --ignore=tests/e2e/test_demo.py --ignore=tests/e2e/test_notebooks.py)
 
 lint: $(READY)  ## Check style, form and types
 	@$(BIN)/ruff check $(PATHS)

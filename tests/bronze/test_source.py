@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql.conversion import ArrowBatchTransformer
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 
 from walhouse.bronze import source
@@ -36,6 +35,8 @@ def a_row(octets: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> pa.RecordBatch:
 
 def rows_kept(monkeypatch: pytest.MonkeyPatch, large: int) -> tuple[list[int], int]:
     """How many of the earlier rows are there still when each is made, and how many PySpark's worker hands on."""
+    from pyspark.sql.conversion import ArrowBatchTransformer  # older ones have it elsewhere
+
     monkeypatch.setattr(source, "LARGE", large)
     made: list[weakref.ref[Any]] = []
     kept: list[int] = []
@@ -53,6 +54,7 @@ def rows_kept(monkeypatch: pytest.MonkeyPatch, large: int) -> tuple[list[int], i
     return kept, rows
 
 
+@pytest.mark.locked
 def test_pysparks_worker_lets_a_large_row_go_before_the_next_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows_kept(monkeypatch, large=10_000) == ([0, 0, 0, 0], 4)
     kept, _ = rows_kept(monkeypatch, large=1_000_000)

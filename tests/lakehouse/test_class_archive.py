@@ -42,6 +42,7 @@ def _origin_of_spark(folder: Path, archive: Path | str = "") -> str:
 
 
 @pytest.mark.spark
+@pytest.mark.locked
 def test_a_session_takes_its_classes_out_of_the_archive_that_set_up_made(tmp_path: Path) -> None:
     assert archive_path().is_file(), "make setup makes it, with any Java that can"
     assert _origin_of_spark(tmp_path).startswith("shared objects file")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from walhouse.errors import ForeignCommitError
@@ -32,7 +31,7 @@ pytestmark = pytest.mark.spark
 COLUMNS: Final = StructType(
     [StructField("number", LongType()), StructField("name", StringType()), StructField("seldom", LongType())]
 )
-SCHEMA: Final = to_arrow_schema(COLUMNS, timezone="UTC")
+SCHEMA: Final = pa.schema({"number": pa.int64(), "name": pa.string(), "seldom": pa.int64()})
 
 
 @pytest.fixture
