@@ -13,7 +13,6 @@ Invariant: everything that writes to the lake does so inside the lake's write lo
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
@@ -24,7 +23,7 @@ from walhouse.bronze.capture import Capture
 from walhouse.bronze.progress import read_whole_position
 from walhouse.bronze.readable import ensure_readable
 from walhouse.bronze.requests.channels import ensure_signals, give_signal
-from walhouse.bronze.requests.notifications import has_ended, notifications_of, require_read
+from walhouse.bronze.requests.following import follow
 from walhouse.bronze.requests.signals import Signal, snapshot_data
 from walhouse.bronze.table import ensure_bronze, new_generation, require_form
 from walhouse.changes.epochs import Layer
@@ -270,12 +269,13 @@ class Walhouse:
 
         Raises RequestRefusedError, TableNotReadError.
         """
-        while not has_ended(told := notifications_of(self.spark, self.layout, request)):
-            time.sleep(poll_seconds)
+
+        def work() -> None:
             with suppress(LakeLockedError):  # whoever works on it follows the request, too
                 if self.layout.path is not None:
                     self.run(progress=progress)
-        return require_read(request, told)
+
+        return follow(self.spark, self.layout, request, work, poll_seconds)
 
     def init_signals(self) -> list[str]:
         """Make ``ops.signals`` and, if there is to be one, the source's signal table. Returns their names."""
