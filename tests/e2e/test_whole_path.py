@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from tests.e2e.hammer import SCHEMA, TABLES, Hammer
 from tests.e2e.witness import gold_rows, source_rows
-from walhouse.errors import WalhouseError
+from walhouse.errors import GoldKeyError, WalhouseError
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
@@ -195,3 +195,33 @@ def test_two_tables_that_would_share_a_lake_table_are_refused_before_anything_is
     with pytest.raises(WalhouseError, match="would both become"):
         make_house().run()
     assert database.execute("SELECT count(*) FROM pg_replication_slots WHERE slot_name LIKE 's_%'") == [(0,)]
+
+
+def test_deletes_in_a_partition_that_do_not_tell_the_tables_key_stop_gold_until_the_table_is_read_whole(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    """PostgreSQL writes an old row as its partition's identity has it; that row would stay in gold, untold."""
+    t = TableName("public", "t")
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, code int NOT NULL) PARTITION BY RANGE (id)",
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (10) TO (20)",
+        "CREATE UNIQUE INDEX by_code ON t1 (code)",
+        "ALTER TABLE t1 REPLICA IDENTITY USING INDEX by_code",
+        "INSERT INTO t SELECT n, n FROM generate_series(1, 15) n",
+    )
+    house = make_house(publish_via_partition_root=True, signal_poll_interval_ms=1)
+    house.run()
+    database.execute("UPDATE t SET code = -code WHERE id IN (3, 12)", "DELETE FROM t WHERE id IN (11, 12)")
+    house.run()
+    assert gold_rows(spark, lake, t) == source_rows(database, t)
+    database.execute("DELETE FROM t WHERE id IN (1, 2)")
+    with pytest.raises(GoldKeyError, match=r"^2 deletes in public\.t do not tell the key"):
+        house.run()
+    database.execute("ALTER TABLE t1 REPLICA IDENTITY DEFAULT", "DELETE FROM t WHERE id = 4")
+    house.signal("execute-snapshot", {"data-collections": [r"public\.t"], "type": "blocking"})
+    house.capture()
+    house.rebuild("gold", [t])
+    house.run()
+    assert gold_rows(spark, lake, t) == source_rows(database, t)
+    assert all(proof.equal for proof in house.verify())

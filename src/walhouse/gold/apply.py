@@ -7,12 +7,16 @@ carry are read from the table as it was before the epoch, and only what is newer
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
+from walhouse.changes.columns import key_text
 from walhouse.changes.epoch import AppliedTable
+from walhouse.errors import GoldKeyError
 from walhouse.gold import bag
+from walhouse.gold.events import after_truncate
 from walhouse.gold.fold import fold
 from walhouse.gold.key import lacking_key, require_one_key
 from walhouse.gold.merge import insert_rows, merge_rows
@@ -20,7 +24,9 @@ from walhouse.gold.native import from_base, with_native_key, with_native_values
 from walhouse.gold.survey import survey
 from walhouse.gold.table import ensure_gold_table
 from walhouse.lakehouse.answers import few_rows
+from walhouse.lakehouse.expressions import joined
 from walhouse.lakehouse.tables import at_version, current_version
+from walhouse.pgoutput.row import Op
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,6 +83,7 @@ def _apply_keyed(
     key: GoldKey,
     found: Survey,
 ) -> dict[str, int]:
+    _require_told_keys(epoch, key, found)
     folded = _with_gold_names(fold(epoch.changes, epoch.relations, key, found), columns)
     rows = with_native_values(with_native_key(folded, columns, key, "key", "k"), columns)
     base = _base(spark, target, epoch, found)
@@ -85,6 +92,24 @@ def _apply_keyed(
     if epoch.fresh and epoch.base_version is None:
         return insert_rows(spark, target, rows, columns, found=found)
     return merge_rows(spark, target, rows, columns, key=key, found=found)
+
+
+def _require_told_keys(epoch: TableEpoch, key: GoldKey, found: Survey) -> None:
+    """Raises GoldKeyError if a partition's own replica identity has left a deleted row's key out."""
+    is_partitioned = any(relation.partitioned for relation in epoch.relations)
+    if epoch.is_replaced or not (found.removals and is_partitioned):
+        return
+    lacking = joined(or_, [key_text("before", column, epoch.relations).isNull() for column in key])
+    untold = after_truncate(epoch.changes, found).where((F.col("op") == Op.DELETE.value) & lacking)
+    if (count := untold.count()) > 0:
+        raise GoldKeyError(
+            f"{count} deletes in {epoch.table} do not tell the key of what they took away:"
+            " a partition's replica identity is another one than its table's.",
+            todo="Give its partitions the replica identity that `walhouse check` asks for. Then have it read whole: the"
+            " signal execute-snapshot of type blocking, walhouse capture, walhouse rebuild gold TABLE, walhouse run.",
+            table=str(epoch.table),
+            expected=list(key),
+        )
 
 
 def _apply_bag(

@@ -34,9 +34,7 @@ def follow(
     told_of_pause = False
     while not has_ended(told := notifications_of(spark, layout, request)):
         if not told_of_pause and _are_paused(spark, layout):
-            log.warning(
-                "Snapshots are paused. They go on, this one too, after `walhouse signal resume-snapshot`."
-            )
+            log.warning("Snapshots are paused. They go on, this one too, after `walhouse signal resume-snapshot`.")
             told_of_pause = True
         time.sleep(poll_seconds)
         work()
