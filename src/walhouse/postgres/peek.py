@@ -18,6 +18,7 @@ from walhouse.errors import DecodingNoticeError
 from walhouse.names import quote_postgres
 from walhouse.postgres.connection import connect
 from walhouse.postgres.copy_out import copied_blocks
+from walhouse.postgres.failure import READ_ANEW
 from walhouse.postgres.slot import slot_errors, when_free
 
 if TYPE_CHECKING:
@@ -110,8 +111,8 @@ def require_silence(notices: list[str], slot: str, upto: Lsn) -> None:
             f"While it decoded the slot {slot} up to {upto}, the server said: {'; '.join(notices[:3])}."
             " Changes may be missing from what it sent.",
             safe="Nothing of this range was committed and the slot was not moved.",
-            todo="If the publication is missing, changes made without it were never decoded: make it again, and take a"
-            " new snapshot. Otherwise look at the server's log.",
+            todo="If the publication is missing, changes made without it were never decoded: make it again, and"
+            f" {READ_ANEW}. Otherwise look at the server's log.",
             slot=slot,
             range=str(upto),
         )
