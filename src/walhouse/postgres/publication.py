@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from walhouse.config.values import AutocreateMode
 from walhouse.errors import PublicationTableError, ReadOnlySourceError, SourceError
 from walhouse.names import TableName
 from walhouse.postgres.connection import source_errors
@@ -28,15 +28,6 @@ if TYPE_CHECKING:
     from walhouse.postgres.connection import Connection
 
 log = logging.getLogger("walhouse.capture")
-
-
-class PublicationMode(StrEnum):
-    """Debezium's ``publication.autocreate.mode``."""
-
-    FILTERED = "filtered"
-    ALL_TABLES = "all_tables"
-    DISABLED = "disabled"
-    NO_TABLES = "no_tables"
 
 
 class CapturedTables(Protocol):
@@ -173,11 +164,11 @@ def ensure_publication(
         row = connection.execute("SELECT FROM pg_publication WHERE pubname = %s", [name]).fetchone()
     wanted = captured_tables(connection, selection, via_root=publishes_roots(connection, name, otherwise=via_root))
     if row is None:
-        _create(connection, name, PublicationMode(mode), wanted, via_root=via_root)
+        _create(connection, name, AutocreateMode(mode), wanted, via_root=via_root)
     state = read_publication(connection, name)
-    if mode == PublicationMode.FILTERED:
+    if mode == AutocreateMode.FILTERED:
         return _with_missing(connection, state, wanted)
-    if mode != PublicationMode.NO_TABLES:
+    if mode != AutocreateMode.NO_TABLES:
         require_published(state, wanted)
     return state
 
@@ -241,19 +232,19 @@ def drop_publication(connection: Connection, name: str) -> None:
 def _create(
     connection: Connection,
     name: str,
-    mode: PublicationMode,
+    mode: AutocreateMode,
     tables: list[TableName],
     *,
     via_root: bool,
 ) -> None:
     match mode:
-        case PublicationMode.DISABLED:
+        case AutocreateMode.DISABLED:
             raise publication_missing(name)
-        case PublicationMode.ALL_TABLES:
+        case AutocreateMode.ALL_TABLES:
             what: sql.Composable = sql.SQL(" FOR ALL TABLES")
-        case PublicationMode.NO_TABLES:
+        case AutocreateMode.NO_TABLES:
             what = sql.SQL("")
-        case PublicationMode.FILTERED:
+        case AutocreateMode.FILTERED:
             if not tables:
                 raise PublicationTableError(
                     f"The publication {name} was not made: no table of the source is captured by the configuration.",
