@@ -35,6 +35,15 @@ def compile_pattern(pattern: str, *, case_sensitive: bool = False) -> re.Pattern
         raise PatternError(f"not a regular expression that can be used here: {error}") from None
 
 
+def require_pattern(pattern: str) -> str:
+    """The pattern, if it can be taken. Raises PatternError that quotes it."""
+    try:
+        compile_pattern(pattern)
+    except (PatternError, OverflowError, RecursionError) as error:
+        raise PatternError(f"the pattern {pattern!r}: {error}") from None
+    return pattern
+
+
 class _Translation:
     """One walk over the pattern, from left to right."""
 
