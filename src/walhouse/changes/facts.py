@@ -169,7 +169,7 @@ def read_facts(row: Row | Mapping[str, Any]) -> Facts:
         chunks=None
         if row["chunk_lsn"] is None
         else ChunkFacts(_int(row["chunk_xmin"]), int(row["chunk_lsn"]), _int(row["chunk_seen_to"])),
-        base_seq=None if row["base_seq"] is None else int(row["base_seq"]),
+        base_seq=_int(row["base_seq"]),
         snapshot_seqs=None if row["first_read"] is None else (int(row["first_read"]), int(row["last_read"])),
     )
 

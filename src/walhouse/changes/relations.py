@@ -71,11 +71,6 @@ class RelationCatalog:
             return False
         return deferrable is None or deferrable == bool(known.key_is_deferrable)
 
-    @property
-    def oids(self) -> frozenset[int]:
-        """The OIDs of all tables that bronze describes."""
-        return frozenset(relation.oid for relation in self._known.values())
-
     def current(self) -> tuple[RelationDescription, ...]:
         """The last version of each table that bronze came to know."""
         return tuple(versions[-1] for versions in self.by_table().values())

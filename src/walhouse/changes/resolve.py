@@ -55,8 +55,3 @@ def resolve(bronze: DataFrame, table: TableName) -> DataFrame:
         & (F.col("table_name") == table.table)
         & F.col("kind").isin(Kind.CHANGE.value, Kind.SNAPSHOT.value, Kind.BASE.value)
     ).select(*RESOLVED, F.lit(False).alias("superseded"))  # noqa: FBT003  (Spark's signature)
-
-
-def messages(bronze: DataFrame) -> DataFrame:
-    """The logical messages of a range."""
-    return bronze.where(F.col("kind") == Kind.MESSAGE.value)

@@ -46,7 +46,7 @@ COLUMNS: Final = StructType(
 )
 
 _WRITTEN_SECONDS: Final = 2.0
-"""A last line without an end is one if nothing was written behind it for so long."""
+"""A last line without a line break counts as whole once nothing was written to the file for so long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     from walhouse.postgres.snapshot import LockHolder
 
 
-"""Of so many tables rows are counted while they are written; those of more by one look at bronze."""
-
-
 @dataclass(frozen=True, slots=True)
 class Opening:
     """How a reading begins or goes on."""
