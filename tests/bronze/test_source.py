@@ -17,8 +17,8 @@ from pyspark.sql.conversion import ArrowBatchTransformer
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 
 from walhouse.bronze import source
-from walhouse.bronze.rows import batch
 from walhouse.bronze.source import letting_go
+from walhouse.pgoutput.row import batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

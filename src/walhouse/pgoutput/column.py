@@ -45,7 +45,7 @@ def numeric_modifiers(modifier: int) -> NumericModifiers | None:
 
 @dataclass(frozen=True, slots=True)
 class ColumnDescription:
-    """One kept column, at its position in the ``before`` and ``after`` arrays of the relation version."""
+    """One kept column, at its place in the images of the relation version."""
 
     name: str
     type_oid: int

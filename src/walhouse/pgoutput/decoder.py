@@ -21,7 +21,6 @@ from walhouse.pgoutput.rare import RareMessages, read_rare
 from walhouse.pgoutput.relations import RelationBook
 from walhouse.pgoutput.row import MESSAGE_SEQ, TRANSACTION_SEQ
 from walhouse.pgoutput.rows import CHANGE, DESCRIPTION, LOGICAL_MESSAGE, NONE, TRANSACTION, Rows, merge
-from walhouse.pgoutput.selection import TableSelection
 from walhouse.pgoutput.transactions import NOTHING_YET, LastCommit, OpenTransaction, Transactions, find_transactions
 from walhouse.pgoutput.wire import Bools, Int64s, Octets, read_uint32
 
@@ -33,9 +32,8 @@ if TYPE_CHECKING:
     from walhouse.names import TableName
     from walhouse.pgoutput.frames import Frames
     from walhouse.pgoutput.relation import RelationDescription
+    from walhouse.pgoutput.selection import TableSelection
     from walhouse.pgoutput.type_facts import TypeFacts
-
-__all__ = ["DecodedCounts", "Decoder", "DecoderPlan", "TableSelection"]
 
 MAX_FRAMES: Final = 16_384
 MAX_BYTES: Final = 32 * 2**20
