@@ -56,7 +56,7 @@ class Lake(BaseModel):
         "silver"
     )
     gold: Annotated[SchemaName, Field(description="schema of the current rows, a table for each source table")] = "gold"
-    ops: Annotated[SchemaName, Field(description="schema of epochs and proofs")] = "ops"
+    ops: Annotated[SchemaName, Field(description="schema of epochs, proofs, signals and notifications")] = "ops"
     table_name: Annotated[
         str,
         Field(
@@ -96,8 +96,8 @@ class Lake(BaseModel):
     writer: Annotated[
         Literal["arrow", "spark"] | None,
         Field(
-            description="what writes bronze and ops: `arrow`, the tasks that read PostgreSQL, where the lake is a local"
-            " folder; `spark`, Spark's own writer, slower, where a catalog manages the tables. Without it what fits"
+            description="what writes bronze and ops: `arrow`, the tasks that read PostgreSQL (local folders only, and"
+            " their default), or `spark`, Spark's own writer, slower (a catalog takes no other)"
         ),
     ] = None
     local_memory: Annotated[
