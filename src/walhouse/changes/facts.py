@@ -119,7 +119,8 @@ def is_of_standby(visibility: Column) -> Column:
     return F.startswith(visibility, F.lit("lsn:"))
 
 
-def _part(visibility: Column, number: int) -> Column:
+def visibility_part(visibility: Column, number: int) -> Column:
+    """A number of ``xmin:xmax:xip`` or ``lsn:…``, by its place from 0."""
     return F.split(visibility, ":")[number].cast("bigint")
 
 
@@ -145,8 +146,8 @@ def fact_columns() -> list[Column]:
         F.flatten(F.collect_set(F.when(some_left_out & has_full_before(), F.col("unchanged")))).alias("in_old_row"),
         F.count(F.when(removal, 1)).alias("removals"),
         F.count(F.when(removal & ~has_full_before(), 1)).alias("incomplete"),
-        F.min(F.when(is_of_chunk() & ~is_of_standby(visibility), _part(visibility, 0))).alias("chunk_xmin"),
-        F.min(F.when(is_of_chunk() & is_of_standby(visibility), _part(visibility, 1))).alias("chunk_seen_to"),
+        F.min(F.when(is_of_chunk() & ~is_of_standby(visibility), visibility_part(visibility, 0))).alias("chunk_xmin"),
+        F.min(F.when(is_of_chunk() & is_of_standby(visibility), visibility_part(visibility, 1))).alias("chunk_seen_to"),
         F.max(F.when(is_of_chunk(), F.col("commit_lsn"))).alias("chunk_lsn"),
         F.min(F.when(F.col("op") == Op.BASE.value, F.col("seq"))).alias("base_seq"),
         F.min(read).alias("first_read"),

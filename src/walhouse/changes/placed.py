@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
 
 from walhouse.changes.columns import key_text
-from walhouse.changes.facts import is_of_chunk, is_of_standby
+from walhouse.changes.facts import is_of_chunk, is_of_standby, visibility_part
 from walhouse.pgoutput.row import Op
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def placed(
 
 def _may_be_invisible() -> Column:
     visibility = F.col("visibility")
-    seen_to = F.split(visibility, ":")[1].cast("bigint")
+    seen_to = visibility_part(visibility, 1)
     return F.when(is_of_standby(visibility), F.col("late_lsn") >= seen_to).otherwise(
         is_invisible(F.col("late_xid"), visibility)
     )
@@ -82,8 +82,8 @@ def _may_be_invisible() -> Column:
 
 def is_invisible(xid: Column, visibility: Column) -> Column:
     """True if a snapshot ``xmin:xmax:xip,xip`` has not seen the committed transaction: ``Visibility.sees``, negated."""
-    parts = F.split(visibility, ":")
-    xmin, xmax, running = parts[0].cast("bigint"), parts[1].cast("bigint"), F.split(parts[2], ",")
+    xmin, xmax = visibility_part(visibility, 0), visibility_part(visibility, 1)
+    running = F.split(F.split(visibility, ":")[2], ",")
     return (xid >= xmin) & ((xid >= xmax) | F.array_contains(running, xid.cast("string")))
 
 

@@ -27,7 +27,7 @@ class PatternError(ValueError):
 
 @lru_cache(maxsize=4096)
 def compile_pattern(pattern: str, *, case_sensitive: bool = False) -> re.Pattern[str]:
-    """The pattern as Python's, to be used with ``fullmatch``. Raises PatternError, with case if and only if without."""
+    """The pattern as Python's, to be used with ``fullmatch``. Raises PatternError, whichever case is asked for."""
     flags = re.ASCII if case_sensitive else re.ASCII | re.IGNORECASE
     try:
         return re.compile(_Translation(pattern, case_sensitive=case_sensitive).result(), flags)

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 2**31 - 1
 
 
+def require_offsets(octets: int) -> None:
+    """Raise ValueError if so many bytes are too many for the offsets of Arrow's strings."""
+    if octets > MAX_BYTES:
+        raise ValueError("too many bytes at a time: Arrow's string offsets have 32 bits")
+
+
 def gather_texts(
     buffer: Octets, bounds: Int32s, *, present: Bools | None = None, picks: Int64s | None = None
 ) -> pa.StringArray:
@@ -25,8 +31,7 @@ def gather_texts(
     With ``picks`` only those, in that order. ``bounds`` must ascend. The bytes are taken to be UTF-8, as
     client_encoding UTF8 promises. Raises ValueError for a buffer over ``MAX_BYTES``.
     """
-    if len(buffer) > MAX_BYTES:
-        raise ValueError("too many bytes at a time: Arrow's string offsets have 32 bits")
+    require_offsets(len(buffer))
     # One string array over the whole buffer, uncopied, whose even elements are the values and whose odd ones are what
     # lies between them; taking the even ones makes the only copy of the values.
     offsets = bounds if len(bounds) else np.zeros(1, np.int32)

@@ -66,6 +66,7 @@ def explain_failure(error: psycopg.Error, subject: Subject) -> SourceError:
     explained = explain(words, subject) if explain else None
     return explained or SourceError(
         f"PostgreSQL refused a statement ({state} {type(error).__name__}){words and ': '}{words}.",
+        todo="The server's log says which statement it was, and why.",
         sqlstate=state,
         table=subject.table,
     )
@@ -188,7 +189,7 @@ def may_quote_values(error: psycopg.Error, subject: Subject) -> bool:
 def _without_sqlstate(error: psycopg.Error, subject: Subject) -> SourceError:
     """libpq gives no SQLSTATE when it cannot connect; its text holds addresses and names, never a password."""
     if not isinstance(error, psycopg.OperationalError):
-        return SourceError(f"The driver failed: {type(error).__name__}.")
+        return SourceError(f"The driver failed: {type(error).__name__}.", todo="--debug shows the whole error.")
     text = " ".join(str(error).split())
     if "max_wal_senders" in text:
         return _no_free_slot("WAL sender", "max_wal_senders", "end a replication connection", text, subject)
