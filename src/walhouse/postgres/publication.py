@@ -106,38 +106,44 @@ def find_publication(connection: Connection, name: str) -> PublicationState | No
         published = published_tables(connection, name)
         existing = cursor.execute(_EXISTING).fetchall()
     facts = row["facts"]
-    publishes = frozenset(operation for operation in OPERATIONS if facts[f"pub{operation}"])
-    generated = _generated_columns(facts)
     return PublicationState(
         name=name,
         oid=row["oid"],
         all_tables=facts["puballtables"],
         via_root=facts["pubviaroot"],
-        publishes=publishes,
-        generated_columns=generated,
+        publishes=_operations(facts),
+        generated_columns=_generated_columns(facts),
         tables={TableName(table["nspname"], table["relname"]): table["entry"] for table in tables},
         published=frozenset(TableName(table["schemaname"], table["tablename"]) for table in published),
         existing=frozenset(table["oid"] for table in existing),
-        fingerprint=json.dumps(
-            {
-                "oid": row["oid"],
-                "version": [row["version"], row["owner"]],
-                "publishes": sorted(publishes),
-                "via_root": facts["pubviaroot"],
-                "generated_columns": generated,
-                "tables": {
-                    str(table["relation"]): [table["entry"], f"{table['nspname']}.{table['relname']}"]
-                    for table in sorted(tables, key=lambda table: table["relation"])
-                },
-                "schemas": {
-                    str(schema["schema"]): [schema["entry"], schema["nspname"]]
-                    for schema in sorted(schemas, key=lambda schema: schema["schema"])
-                },
-            },
-            ensure_ascii=False,
-            separators=(",", ":"),
-        ),
+        fingerprint=_fingerprint(row, tables, schemas),
     )
+
+
+def _fingerprint(
+    row: Mapping[str, Any], tables: Iterable[Mapping[str, Any]], schemas: Iterable[Mapping[str, Any]]
+) -> str:
+    """``PublicationState.fingerprint``: of the rows of ``_PUBLICATION``, ``_TABLES`` and ``_SCHEMAS``."""
+    identity = {
+        "oid": row["oid"],
+        "version": [row["version"], row["owner"]],
+        "publishes": sorted(_operations(row["facts"])),
+        "via_root": row["facts"]["pubviaroot"],
+        "generated_columns": _generated_columns(row["facts"]),
+        "tables": {
+            str(table["relation"]): [table["entry"], f"{table['nspname']}.{table['relname']}"]
+            for table in sorted(tables, key=lambda table: table["relation"])
+        },
+        "schemas": {
+            str(schema["schema"]): [schema["entry"], schema["nspname"]]
+            for schema in sorted(schemas, key=lambda schema: schema["schema"])
+        },
+    }
+    return json.dumps(identity, ensure_ascii=False, separators=(",", ":"))
+
+
+def _operations(facts: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(operation for operation in OPERATIONS if facts[f"pub{operation}"])
 
 
 def publishes_roots(connection: Connection, name: str, *, otherwise: bool) -> bool:
@@ -263,7 +269,7 @@ def captured_tables(connection: Connection, selection: CapturedTables, *, via_ro
     return [name for name in (TableName(*row) for row in rows) if selection.captures(name)]
 
 
-def _generated_columns(facts: dict[str, Any]) -> str:
+def _generated_columns(facts: Mapping[str, Any]) -> str:
     """A column of 18, where it is a letter."""
     return str(facts.get("pubgencols", "n"))
 
