@@ -83,7 +83,7 @@ class QueryError(WalhouseError):
 
     exit_code = 2
     safe = "Nothing was changed."
-    todo = "Correct the query. Tables: bronze.wal_readable, silver.<schema>_<table>, gold.<schema>_<table>, and those of ops."
+    todo = "Correct the query. Tables: bronze.wal_readable, silver.<schema>_<table>, gold.<schema>_<table>, ops.*."
 
 
 class RequestRefusedError(WalhouseError):

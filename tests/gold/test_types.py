@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 from pyspark.sql import functions as F
 
 from tests.gold.changelog import change, column, epoch_of, numeric, relation

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.pgoutput.row import CHUNK_ID, BeforeKind, Op
 
@@ -106,12 +106,12 @@ def _around(*spans: tuple[int, int] | None) -> tuple[int, int] | None:
 
 def has_full_before() -> Column:
     """True if the change carries the whole old row, TOASTed values included. Never NULL."""
-    return F.coalesce(F.col("before_kind") == BeforeKind.FULL.value, F.lit(False))  # noqa: FBT003  (F.lit's value)
+    return F.coalesce(F.col("before_kind") == BeforeKind.FULL.value, F.lit(False))
 
 
 def is_of_chunk() -> Column:
     """True for a row that was read in a snapshot of its chunk's own. Never NULL."""
-    return F.coalesce(F.startswith("snapshot.id", F.lit(CHUNK_ID)), F.lit(False))  # noqa: FBT003  (F.lit's value)
+    return F.coalesce(F.startswith("snapshot.id", F.lit(CHUNK_ID)), F.lit(False))
 
 
 def is_of_standby(visibility: Column) -> Column:

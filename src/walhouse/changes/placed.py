@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.changes.columns import key_text
 from walhouse.changes.facts import is_of_chunk, is_of_standby, visibility_part
@@ -66,7 +66,7 @@ def placed(
         F.max(left_to_changes).alias("left_out"), F.min("late_lsn").alias("first_late")
     )
     joined = changes.join(F.broadcast(found), ["commit_lsn", "seq"], "left")
-    kept = joined.where(~F.coalesce("left_out", F.lit(False)))  # noqa: FBT003  (F.lit's value)
+    kept = joined.where(~F.coalesce("left_out", F.lit(False)))
     # a snapshot's rows come before all changes of the same commit LSN
     where = {"commit_lsn": F.coalesce("first_late", "commit_lsn"), "superseded": F.col("first_late").isNotNull()}
     return kept.withColumns(where).select(changes.columns)
@@ -91,7 +91,7 @@ def _by_key(
     changes: DataFrame, relations: Sequence[RelationDescription], chunks: ChunkFacts, *, early: bool
 ) -> DataFrame:
     """The keys that changes touched which some chunk may not have seen: key, late_lsn, late_xid, early."""
-    nothing = F.lit(False)  # noqa: FBT003  (F.lit's value)
+    nothing = F.lit(False)
     unseen = nothing if chunks.xmin is None else F.col("xid") >= chunks.xmin
     unknown = nothing if chunks.seen_to is None else F.col("commit_lsn") >= chunks.seen_to
     may_be_unseen = (F.col("commit_lsn") < chunks.last_lsn) & (unseen | unknown)

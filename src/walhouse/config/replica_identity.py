@@ -85,4 +85,5 @@ def _parse(item: str) -> IdentityEntry:
     found = _ENTRY.fullmatch(item)
     if found is None:
         raise ValueError(f"{item!r} is not of the form table:FULL, :DEFAULT, :NOTHING or :INDEX name")
-    return IdentityEntry(require_pattern(found["table"]), Identity[found["identity"].split()[0].upper()], found["index"])
+    identity = Identity[found["identity"].split()[0].upper()]
+    return IdentityEntry(require_pattern(found["table"]), identity, found["index"])

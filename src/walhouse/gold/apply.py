@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.changes.epoch import AppliedTable
 from walhouse.gold import bag
@@ -94,7 +94,7 @@ def _apply_bag(
     base = _base(spark, target, epoch, found)
     if not epoch.is_replaced:
         bag.require_matches(epoch.table, net, base, found)
-    false, true = F.lit(False), F.lit(True)  # noqa: FBT003  (F.lit's value)
+    false, true = F.lit(False), F.lit(True)
     rows = with_native_values(bag.rows_to_insert(net), columns).withColumn("deleted", false)
     if found.removals and base is not None:
         gone = bag.rows_to_delete(net, base).withColumn("deleted", true)

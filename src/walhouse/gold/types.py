@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -110,7 +110,7 @@ def _float(data_type: DataType) -> GoldType:
 def _boolean() -> GoldType:
     return GoldType(
         BooleanType(),
-        lambda text: F.when(text == "t", F.lit(True)).when(text == "f", F.lit(False)),  # noqa: FBT003  (F.lit's value)
+        lambda text: F.when(text == "t", F.lit(True)).when(text == "f", F.lit(False)),
         r"\A[tf]\z",
         refuses=False,
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 

@@ -118,6 +118,7 @@ UNKNOWN: Final[Mapping[str, Rule]] = dict.fromkeys(
 )
 """Types that Debezium does not know and that the JDBC driver prints in its own way."""
 
+
 def silver_type(column: ColumnDescription, modes: TypeModes = DEFAULTS) -> SilverType | None:
     """The type that a column has in silver; None if Debezium leaves the column out."""
     if is_array(column) and (rule := _element_rule(column)):
