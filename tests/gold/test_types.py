@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from pyspark.sql import functions as F
 
 from tests.gold.changelog import change, column, epoch_of, numeric, relation
@@ -126,6 +127,7 @@ AS_TEXT = {
 }
 
 
+@pytest.mark.spark
 def test_every_text_that_postgres_prints_comes_back_the_same_and_every_other_text_is_kept(
     spark: SparkSession, lake: LakeLayout
 ) -> None:

@@ -32,13 +32,11 @@ if TYPE_CHECKING:
 
 _PEEK: Final = sql.SQL(
     "COPY (SELECT lsn, xid, data FROM pg_logical_slot_peek_binary_changes({slot}, {upto}, NULL,"
-    " 'proto_version', '1', 'publication_names', {publication}, 'messages', {messages})) TO STDOUT (FORMAT binary)"
+    " 'proto_version', '1', 'publication_names', {publication}, 'messages', 'true')) TO STDOUT (FORMAT binary)"
 )
 
 
-def peek_blocks(
-    settings: ConnectionSettings, slot: str, publication: str, upto: Lsn, *, messages: bool = True
-) -> Iterator[list[bytes]]:
+def peek_blocks(settings: ConnectionSettings, slot: str, publication: str, upto: Lsn) -> Iterator[list[bytes]]:
     """The blocks of a binary COPY of (lsn, xid, data), one a row; header and trailer of the COPY are among them.
 
     The rows are those of all commits that start before ``upto``, from the slot's position on. Raises
@@ -46,17 +44,11 @@ def peek_blocks(
     PublicationMissingError, TemporarySpaceError.
     """
     with closing(connect(settings)) as connection:
-        yield from decoded_blocks(settings, connection, slot, publication, upto, messages=messages)
+        yield from decoded_blocks(settings, connection, slot, publication, upto)
 
 
 def decoded_blocks(
-    settings: ConnectionSettings,
-    connection: Connection,
-    slot: str,
-    publication: str,
-    upto: Lsn,
-    *,
-    messages: bool = True,
+    settings: ConnectionSettings, connection: Connection, slot: str, publication: str, upto: Lsn
 ) -> Iterator[list[bytes]]:
     """As ``peek_blocks``, over a connection that nothing else uses meanwhile.
 
@@ -67,7 +59,6 @@ def decoded_blocks(
         slot=sql.Literal(slot),
         upto=sql.Literal(str(upto)),
         publication=sql.Literal(quote_postgres(publication)),  # the plug-in reads a list of identifiers
-        messages=sql.Literal("true" if messages else "false"),
     )
     notices: list[str] = []
 

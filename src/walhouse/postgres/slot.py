@@ -226,9 +226,9 @@ def retained_bytes(connection: Connection, name: str) -> int | None:
     return None if row is None or row[0] is None else int(row[0])
 
 
-def when_free(action: Callable[[], Result], seconds: float = RELEASE_SECONDS) -> Result:
+def when_free(action: Callable[[], Result]) -> Result:
     """Try again while the slot is in use: after its reader was killed the server needs a moment to notice."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + RELEASE_SECONDS
     while True:
         try:
             return action()
