@@ -149,7 +149,7 @@ class EventsFormat(StrEnum):
 Conf = Annotated[
     Path | None,
     typer.Option(
-        "--conf", metavar="FILE", help="The configuration. Default: WALHOUSE_CONF names it.", show_default=False
+        "--conf", metavar="FILE", help="The configuration file. Default: what WALHOUSE_CONF names.", show_default=False
     ),
 ]
 LogFormatOption = Annotated[

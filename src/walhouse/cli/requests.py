@@ -57,7 +57,7 @@ def signal(
     conf: options.Conf = None,
     log_format: options.LogFormatOption = None,
 ) -> None:
-    """Give any signal that Debezium knows. What became of it is told in ops.notifications."""
+    """Give one of Debezium's signals; ops.notifications says what became of it."""
     try:
         given = json.loads(data)
     except json.JSONDecodeError as error:
