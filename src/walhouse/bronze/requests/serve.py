@@ -51,8 +51,8 @@ hides."""
 
 
 @dataclass(frozen=True, slots=True)
-class Requested:
-    """Follows what is asked for of one source."""
+class Requests:
+    """Serves what is asked for of one source, one step at a time."""
 
     _settings: CaptureSettings
     _relations: RelationCatalog
