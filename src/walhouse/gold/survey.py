@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from walhouse.changes.facts import Facts
+    from walhouse.changes.facts import Facts, Place
     from walhouse.gold.key import GoldKey
     from walhouse.pgoutput.relation import RelationDescription
 
@@ -29,7 +29,7 @@ class Survey:
     """What an epoch's changes of one table contain; see ``walhouse.changes.facts.Facts``."""
 
     rows: int
-    truncated_at: tuple[int, int] | None
+    truncated_at: Place | None
     moves: bool
     """An update changed a row's key."""
     toasted: tuple[str, ...]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from walhouse.changes.facts import Place
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.pgoutput.relation import RelationDescription
 
@@ -28,7 +29,7 @@ class Unresolved(NamedTuple):
     """Keys of incomplete rows; ``upto``: the place of the last, by which those after it are asked for."""
 
     keys: list[tuple[str, ...]]
-    upto: tuple[int, int] | None
+    upto: Place | None
 
 
 def unresolved_keys(
@@ -36,7 +37,7 @@ def unresolved_keys(
     layout: LakeLayout,
     relations: Sequence[RelationDescription],
     limit: int,
-    after: tuple[int, int] | None = None,
+    after: Place | None = None,
 ) -> Unresolved:
     """The keys of at most so many incomplete rows, by the places (commit LSN, seq) of what left them so, in order.
 
