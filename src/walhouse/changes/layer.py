@@ -207,17 +207,24 @@ class LayerRun:
         if touched.table in APART:
             rows = bronze.where(F.col("kind") == APART[touched.table].value)
             return self._target.apply_apart[touched.table](
-                TableEpoch(epoch, touched.table, rows, (), base, fresh, touched.facts)
+                TableEpoch(epoch, touched.table, rows, (), base, fresh=fresh, known_facts=touched.facts)
             )
         relations = self._relations.describe(touched.versions)
         changes = self._changes(bronze, epoch, touched)
         ready = self._ready.get(touched.table) == relations[-1]
         # what replaces a table is all there is: nothing of it can have been applied
         table_epoch = TableEpoch(
-            epoch, touched.table, changes, relations, base, fresh or anew, touched.facts, anew, ready
+            epoch,
+            touched.table,
+            changes,
+            relations,
+            base,
+            fresh=fresh or anew,
+            known_facts=touched.facts,
+            anew=anew,
+            ready=ready,
+            is_replaced=anew and self._is_read_whole_after(epoch.to_pass, touched.table),
         )
-        if anew and self._is_read_whole_after(epoch.to_pass, touched.table):
-            table_epoch = replace(table_epoch, is_replaced=True)
         try:
             applied = self._applied(table_epoch)
         except BagMismatchError as mismatch:
