@@ -5,7 +5,6 @@ Invariant: a lake is a local folder or a catalog, never both; ``path`` is absolu
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from string import Formatter
@@ -92,7 +91,6 @@ class Lake(BaseModel):
     snapshot_pass_rows: Annotated[
         int, Field(ge=1, description="rows that one pass of an incremental snapshot reads, in many chunks")
     ] = 2_000_000
-
     writer: Annotated[
         Literal["arrow", "spark"] | None,
         Field(
@@ -138,8 +136,3 @@ class Lake(BaseModel):
         if len(set(schemas)) < len(schemas):
             raise ValueError("bronze, silver, gold and ops must be different schemas")
         return self
-
-    @property
-    def snapshot_workers(self) -> int:
-        """``snapshot_parallelism`` with 0 made the number of cores."""
-        return self.snapshot_parallelism or os.cpu_count() or 1
