@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from walhouse.bronze.capture import Capture
-from walhouse.bronze.progress import read_whole_position
+from walhouse.bronze.progress import Position, read_whole_position
 from walhouse.bronze.readable import ensure_readable
 from walhouse.bronze.requests.channels import ensure_signals, give_signal
 from walhouse.bronze.requests.following import follow
@@ -225,8 +225,8 @@ class Walhouse:
         """
         with self._writing():
             chosen = Layer(layer)
-            _, to_lsn = self._layers.applied_to(chosen)
-            rows = self._layers.rebuild(chosen, tables, applied_report(to_lsn, progress or Silent()))
+            reached = self._layers.applied_to(chosen).to_lsn
+            rows = self._layers.rebuild(chosen, tables, applied_report(reached, progress or Silent()))
             known = self._relations.by_table()
         if lacking := [table for table in tables if chosen is Layer.GOLD and lacking_key(known[table])]:
             self.snapshot(lacking)
@@ -327,7 +327,7 @@ class Walhouse:
         if position is None:
             return EventLines(iter(()))
         relations = RelationCatalog(self.spark, self.layout)
-        relations.refresh(position[0])
+        relations.refresh(position.pass_number)
         known = relations.by_table()
         return events(self.spark, self.layout, settings, known, only=tables, from_lsn=from_lsn, to_lsn=to_lsn)
 
@@ -365,7 +365,7 @@ class Walhouse:
 
         def apply(progress: Progress) -> None:
             if not progress.is_open:
-                self._apply(tuple(Layer), (progress.pass_number, progress.captured_to), reporter)
+                self._apply(tuple(Layer), Position(progress.pass_number, progress.captured_to), reporter)
 
         def incomplete(table: TableName, after: tuple[int, int] | None) -> Unresolved:
             return unresolved_keys(self.spark, self.layout, self._relations.by_table()[table], after)
@@ -375,24 +375,24 @@ class Walhouse:
             self._forget()
 
         return Rounds(
-            self._capture,
-            apply,
-            incomplete,
-            lambda captured: self._layers.applied_to(Layer.GOLD)[0] >= captured.pass_number,
-            forget,
-            reporter,
-            Retry(connector.slot_retry_delay_ms / 1000, connector.slot_max_retries),
-            lake.idle_commit_seconds,
-            lake.idle_commit_bytes,
+            open_capture=self._capture,
+            apply=apply,
+            incomplete=incomplete,
+            gold_has=lambda captured: self._layers.applied_to(Layer.GOLD).to_pass >= captured.pass_number,
+            forget=forget,
+            reporter=reporter,
+            slot_retry=Retry(connector.slot_retry_delay_ms / 1000, connector.slot_max_retries),
+            idle_seconds=lake.idle_commit_seconds,
+            idle_bytes=lake.idle_commit_bytes,
         )
 
-    def _apply(self, layers: tuple[Layer, ...], position: tuple[int, Lsn] | None, reporter: Reporter) -> int:
+    def _apply(self, layers: tuple[Layer, ...], position: Position | None, reporter: Reporter) -> int:
         if position is None:
             return 0
         self._lock.require_held()
-        return self._layers.run(layers, *position, applied_report(position[1], reporter))
+        return self._layers.run(layers, *position, applied_report(position.captured_to, reporter))
 
-    def _position(self) -> tuple[int, Lsn] | None:
+    def _position(self) -> Position | None:
         if not table_exists(self.spark, self.layout.bronze):
             return None
         require_form(self.spark, self.layout)

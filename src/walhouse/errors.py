@@ -52,9 +52,6 @@ class SecretError(ConfigurationError):
     """A reference to a secret cannot be resolved. Fields: reference (never the value)."""
 
 
-# The source ----------------------------------------------------------------------------------------------------------
-
-
 class SnapshotUnfinishedError(ConfigurationError):
     """An initial snapshot was interrupted, and the mode of now forbids to go on with it. Fields: tables."""
 
@@ -66,6 +63,37 @@ class NotStreamingError(ConfigurationError):
     """What was asked for needs the stream, and the mode does not capture it."""
 
     todo = "Set snapshot.mode to one that streams, as initial does."
+
+
+class NameCollisionError(ConfigurationError):
+    """Two source tables would become one lake table. Fields: tables, name."""
+
+
+class FieldCollisionError(ConfigurationError):
+    """Two columns of a table would be printed under one name. Fields: table, columns, name."""
+
+    safe = "Nothing was printed, and the lake is as it was."
+
+
+# What was asked for --------------------------------------------------------------------------------------------------
+
+
+class QueryError(WalhouseError):
+    """A query that Spark does not understand, that names what is not there, or that a row made fail."""
+
+    exit_code = 2
+    safe = "Nothing was changed."
+    todo = "Correct the query. Tables: bronze.wal_readable, silver.<schema>_<table>, gold.<schema>_<table>, ops.*."
+
+
+class RequestRefusedError(WalhouseError):
+    """A signal or a snapshot that was asked for cannot be followed. Fields: id, table."""
+
+    exit_code = 2
+    safe = "Nothing was read; streaming goes on."
+
+
+# The source ----------------------------------------------------------------------------------------------------------
 
 
 class SourceError(WalhouseError):
@@ -328,16 +356,6 @@ class NothingAppliedError(LakeError):
     todo = "Run `walhouse run` first, or name a later position; ops.epochs has all of them."
 
 
-class NameCollisionError(ConfigurationError):
-    """Two source tables would become one lake table. Fields: tables, name."""
-
-
-class FieldCollisionError(ConfigurationError):
-    """Two columns of a table would be printed under one name. Fields: table, columns, name."""
-
-    safe = "Nothing was printed, and the lake is as it was."
-
-
 class UnreadableFileError(LakeError):
     """A file of a lake's table is missing or damaged. Fields: condition (Spark's name for it)."""
 
@@ -370,23 +388,7 @@ class BagMismatchError(LakeError):
     """A delete in a table without a key matches no row. Fields: table, count."""
 
 
-class UnresolvedValueError(LakeError):
-    """A value that was not sent cannot be found anywhere in the lake. Fields: table, column."""
-
-
-class QueryError(WalhouseError):
-    """A query that Spark does not understand, that names what is not there, or that a row made fail."""
-
-    exit_code = 2
-    safe = "Nothing was changed."
-    todo = "Correct the query. Tables: bronze.wal, silver.<schema>_<table>, gold.<schema>_<table>, and those of ops."
-
-
-class RequestRefusedError(WalhouseError):
-    """A signal or a snapshot that was asked for cannot be followed. Fields: id, table."""
-
-    exit_code = 2
-    safe = "Nothing was read; streaming goes on."
+# The proof -----------------------------------------------------------------------------------------------------------
 
 
 class NotProvenError(WalhouseError):

@@ -11,7 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Window
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.api import Walhouse
 from walhouse.lakehouse.session import on_databricks
@@ -156,7 +156,7 @@ def _count(house: Walhouse, table: LakeTable) -> int:
 def _changed(field: str, in_order: Any) -> Column:
     """The field's name if this event says that it has another value than in the event before."""
     now, then = F.col("after").getField(field), F.lag(F.col("after").getField(field)).over(in_order)
-    sent = ~F.coalesce(F.array_contains("unavailable", field), F.lit(False))  # noqa: FBT003  (Spark's signature)
+    sent = ~F.coalesce(F.array_contains("unavailable", field), F.lit(False))
     return F.when(sent & F.col("after").isNotNull() & ~now.eqNullSafe(then), F.lit(field))
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from walhouse.bronze.capture import Capture
     from walhouse.bronze.progress import CaptureStep, Progress
-    from walhouse.bronze.requested import Incomplete
+    from walhouse.bronze.requests.serve import Incomplete
     from walhouse.changes.epoch import AppliedTable
     from walhouse.changes.epochs import Layer
     from walhouse.changes.layer import Report

@@ -5,6 +5,7 @@ Invariant: a part knows its own settings only; which property they come from sta
 
 from __future__ import annotations
 
+import os
 import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -98,7 +99,7 @@ def snapshot_settings(configuration: Configuration) -> SnapshotSettings:
     """When and how whole tables are read. Raises ConfigurationError if a mode of one's own cannot be loaded."""
     connector, lake = configuration.connector, configuration.lake
     parallelism = connector.snapshot_max_threads or lake.snapshot_parallelism
-    workers = parallelism or lake.snapshot_workers
+    workers = parallelism or os.cpu_count() or 1
     return SnapshotSettings(
         mode=snapshot_mode(connector),
         tables=connector.snapshot_filter,

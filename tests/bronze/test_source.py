@@ -16,8 +16,8 @@ import pytest
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 
 from walhouse.bronze import source
-from walhouse.bronze.rows import batch
 from walhouse.bronze.source import letting_go
+from walhouse.pgoutput.row import batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

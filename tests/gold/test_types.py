@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from tests.gold.changelog import change, column, epoch_of, numeric, relation
 from walhouse.gold.apply import apply_gold
 from walhouse.gold.columns import gold_columns
-from walhouse.gold.types import TEXT, gold_type, numeric_modifiers
+from walhouse.gold.types import TEXT, gold_type
 from walhouse.proof.text import gold_texts
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ AS_TEXT = {
 }
 
 
+@pytest.mark.spark
 def test_every_text_that_postgres_prints_comes_back_the_same_and_every_other_text_is_kept(
     spark: SparkSession, lake: LakeLayout
 ) -> None:
@@ -166,14 +167,6 @@ def bits(described: ColumnDescription, text: str) -> str:
     if described.base_type == "float4":
         return "7fc00000" if text == "NaN" else struct.pack(">f", np.float32(text)).hex()
     return text
-
-
-@pytest.mark.parametrize(
-    ("typmod", "modifiers"),
-    [(-1, None), (655366, (10, 2)), (((5 << 16) | (-3 & 0x7FF)) + 4, (5, -3)), ((1000 << 16) + 4, (1000, 0))],
-)
-def test_a_numerics_modifier_holds_precision_and_scale(typmod: int, modifiers: tuple[int, int] | None) -> None:
-    assert numeric_modifiers(typmod) == modifiers
 
 
 def test_a_type_that_the_catalog_was_never_asked_about_is_text_unless_it_is_built_in() -> None:

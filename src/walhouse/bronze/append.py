@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import Observation
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.bronze.failure import on_driver
 from walhouse.bronze.files import BY_TABLE, ROWS_PER_FILE, write_files

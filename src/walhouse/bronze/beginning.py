@@ -1,7 +1,7 @@
 """How capture begins and goes on: publication, slot, and what is to be read whole before the stream.
 
-Invariant: bronze and slot fit together, or capture does not go on. Changes that were lost are read over by all tables
-anew, with the loss told, where ``snapshot.mode`` says so; else their loss is an error.
+Invariant: bronze and slot fit together, or capture does not go on. Where changes were lost, all tables are read anew
+and the loss is told, if ``snapshot.mode`` says so; else the loss is an error.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from walhouse.bronze.beginning import Beginning
 from walhouse.bronze.durable import DurableProgress
 from walhouse.bronze.progress import CaptureStep, reached
-from walhouse.bronze.requested import Requested
 from walhouse.bronze.requests.channels import SignalChannels
+from walhouse.bronze.requests.serve import Requests
 from walhouse.bronze.requests.teller import Teller
 from walhouse.bronze.snapshots.incremental import IncrementalSnapshots
 from walhouse.bronze.snapshots.whole import Opening, WholeSnapshots
@@ -73,7 +73,7 @@ class Capture:
         self._stream = Stream(*reads)
         chunks = IncrementalSnapshots(*reads)
         self._durable = DurableProgress(spark, layout, relations, chunks)
-        self.requests = Requested(
+        self.requests = Requests(
             settings,
             relations,
             conn,

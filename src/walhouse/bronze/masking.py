@@ -183,8 +183,7 @@ def _is_short(column: ColumnDescription, rule: MaskRule) -> bool:
 def _length(column: ColumnDescription) -> int:
     if column.base_type == "char":
         return 1
-    typmod = column.typmod if column.base_typmod is None else column.base_typmod
-    return typmod - 4 if column.base_type in _LIMITED and typmod >= 4 else 0
+    return column.modifier - 4 if column.base_type in _LIMITED and column.modifier >= 4 else 0
 
 
 def _modified_utf8(text: str) -> bytes:

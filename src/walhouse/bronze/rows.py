@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from walhouse.pgoutput.row import MICROS, ROW, SNAPSHOT_SEQ, Kind, Op
+from walhouse.pgoutput.row import MICROS, ROW, SNAPSHOT_SEQ, Kind, Op, batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from walhouse.bronze.progress import Progress
     from walhouse.lsn import Lsn
     from walhouse.pgoutput.relation import RelationDescription
-
-
-def batch(length: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    """A batch of ROW with these columns and NULL in all others."""
-    arrays = [columns.get(field.name) for field in ROW]
-    filled = [
-        pa.nulls(length, field.type) if array is None else array for field, array in zip(ROW, arrays, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(filled, schema=ROW)
 
 
 def progress_row(progress: Progress, captured_at: int) -> pa.RecordBatch:

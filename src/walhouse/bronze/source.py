@@ -18,7 +18,7 @@ from walhouse.bronze.rows import ChunkRows, base_rows, progress_row, relation_ro
 from walhouse.bronze.snapshots.queue import REPAIR, QueuedTable
 from walhouse.bronze.table import COLUMNS
 from walhouse.pgoutput.copy_text import images_of_copy
-from walhouse.pgoutput.decoder import Decoder, DecoderPlan, TableSelection
+from walhouse.pgoutput.decoder import Decoder, DecoderPlan
 from walhouse.pgoutput.frames import frames_from_copy
 from walhouse.pgoutput.row import MESSAGE_SEQ
 from walhouse.postgres.connection import LOCK_TIMEOUT_SECONDS
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from walhouse.names import TableName
     from walhouse.pgoutput.frames import Frames
     from walhouse.pgoutput.relation import RelationDescription
+    from walhouse.pgoutput.selection import TableSelection
 
 
 @dataclass(frozen=True)

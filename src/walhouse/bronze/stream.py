@@ -58,8 +58,21 @@ class Stream(BronzeReader):
             return None
         upcoming = self._with_added(upcoming, added)
         self._layout.require_distinct(relation.name for relation in catalog.values())
-        window = LsnRange(progress.captured_to, end)
-        plan = WalRangePlan(
+        plan = self._plan(progress, upcoming, slot, catalog, announced)
+        # one table's rows come in their order anyway, and are written while they are read
+        return append(self._spark, self._layout, plan, upcoming, Order(by_table=len(catalog) > 1)).progress
+
+    def _plan(
+        self,
+        progress: Progress,
+        upcoming: Progress,
+        slot: SlotState,
+        catalog: Mapping[int, RelationDescription],
+        announced: tuple[RelationDescription, ...],
+    ) -> WalRangePlan:
+        """The range from where ``progress`` ends up to where ``upcoming`` does."""
+        window = LsnRange(progress.captured_to, upcoming.captured_to)
+        return WalRangePlan(
             settings=self._settings.connection,
             slot=self._settings.slot,
             publication=self._settings.publication,
@@ -84,8 +97,6 @@ class Stream(BronzeReader):
             progress=upcoming,
             completes=self._reads,
         )
-        # one table's rows come in their order anyway, and are written while they are read
-        return append(self._spark, self._layout, plan, upcoming, Order(by_table=len(catalog) > 1)).progress
 
     def look(self, progress: Progress) -> tuple[Progress, Sequence[RelationDescription]] | None:
         """By a look at the source: the progress with tables in the queue that are to be read, and what these are; None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.changes.images import text_alone, text_at
 
@@ -44,7 +44,7 @@ def key_text(image: Image, column: str, relations: Sequence[RelationDescription]
 
 def is_unchanged(column: str) -> Column:
     """True if the new row's value was not sent because it is TOASTed and did not change. Never NULL."""
-    return F.coalesce(F.array_contains(F.col("unchanged"), column), F.lit(False))  # noqa: FBT003  (Spark's signature)
+    return F.coalesce(F.array_contains(F.col("unchanged"), column), F.lit(False))
 
 
 def latest_columns(relations: Sequence[RelationDescription]) -> dict[str, ColumnDescription]:

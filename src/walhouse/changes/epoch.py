@@ -27,6 +27,13 @@ class EpochRange(NamedTuple):
     to_lsn: Lsn
 
 
+class AppliedTo(NamedTuple):
+    """How far a layer is: the last capture pass that it has applied, and the LSN before which all commits are in it."""
+
+    to_pass: int
+    to_lsn: Lsn
+
+
 @dataclass(frozen=True, slots=True)
 class TableEpoch:
     """One table's part of an epoch.

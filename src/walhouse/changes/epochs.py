@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType, TimestampType
 
 from walhouse.changes.epoch import AppliedTable, EpochRange
@@ -83,6 +83,13 @@ class PlannedEpoch:
     """Tables that are made anew, from bronze's first pass on."""
 
 
+class LastEpoch(NamedTuple):
+    """A layer's last epoch, and whether all of it is applied."""
+
+    planned: PlannedEpoch
+    done: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
     """A layer's tables at one position: every commit that starts before ``lsn`` is in all of them, and no other.
@@ -111,8 +118,8 @@ class EpochLedger:
                 properties={"delta.appendOnly": "true"},
             )
 
-    def last(self, layer: Layer) -> tuple[PlannedEpoch, bool] | None:
-        """A layer's last epoch and whether it is done; None before the first."""
+    def last(self, layer: Layer) -> LastEpoch | None:
+        """A layer's last epoch; None before the first."""
         mine = self._spark.table(str(self._table)).where(F.col("layer") == layer.value)
         top = mine.select(F.max("epoch")).first()
         if top is None or top[0] is None:
@@ -128,7 +135,7 @@ class EpochLedger:
             TableName(row["schema_name"], row["table_name"]) for row in rows if row["state"] == EpochState.ANEW
         )
         epoch = EpochRange(whole["epoch"], whole["after_pass"], whole["to_pass"], Lsn(whole["to_lsn"]))
-        return PlannedEpoch(epoch, bases, anew), any(row["state"] == EpochState.DONE for row in rows)
+        return LastEpoch(PlannedEpoch(epoch, bases, anew), any(row["state"] == EpochState.DONE for row in rows))
 
     def plan(self, epochs: Mapping[Layer, PlannedEpoch]) -> None:
         """Write epochs down before they are applied."""

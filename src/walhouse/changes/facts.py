@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.pgoutput.row import CHUNK_ID, BeforeKind, Op
 
@@ -106,12 +106,12 @@ def _around(*spans: tuple[int, int] | None) -> tuple[int, int] | None:
 
 def has_full_before() -> Column:
     """True if the change carries the whole old row, TOASTed values included. Never NULL."""
-    return F.coalesce(F.col("before_kind") == BeforeKind.FULL.value, F.lit(False))  # noqa: FBT003  (F.lit's value)
+    return F.coalesce(F.col("before_kind") == BeforeKind.FULL.value, F.lit(False))
 
 
 def is_of_chunk() -> Column:
     """True for a row that was read in a snapshot of its chunk's own. Never NULL."""
-    return F.coalesce(F.startswith("snapshot.id", F.lit(CHUNK_ID)), F.lit(False))  # noqa: FBT003  (F.lit's value)
+    return F.coalesce(F.startswith("snapshot.id", F.lit(CHUNK_ID)), F.lit(False))
 
 
 def is_of_standby(visibility: Column) -> Column:
@@ -119,7 +119,8 @@ def is_of_standby(visibility: Column) -> Column:
     return F.startswith(visibility, F.lit("lsn:"))
 
 
-def _part(visibility: Column, number: int) -> Column:
+def visibility_part(visibility: Column, number: int) -> Column:
+    """A number of ``xmin:xmax:xip`` or ``lsn:…``, by its place from 0."""
     return F.split(visibility, ":")[number].cast("bigint")
 
 
@@ -145,8 +146,8 @@ def fact_columns() -> list[Column]:
         F.flatten(F.collect_set(F.when(some_left_out & has_full_before(), F.col("unchanged")))).alias("in_old_row"),
         F.count(F.when(removal, 1)).alias("removals"),
         F.count(F.when(removal & ~has_full_before(), 1)).alias("incomplete"),
-        F.min(F.when(is_of_chunk() & ~is_of_standby(visibility), _part(visibility, 0))).alias("chunk_xmin"),
-        F.min(F.when(is_of_chunk() & is_of_standby(visibility), _part(visibility, 1))).alias("chunk_seen_to"),
+        F.min(F.when(is_of_chunk() & ~is_of_standby(visibility), visibility_part(visibility, 0))).alias("chunk_xmin"),
+        F.min(F.when(is_of_chunk() & is_of_standby(visibility), visibility_part(visibility, 1))).alias("chunk_seen_to"),
         F.max(F.when(is_of_chunk(), F.col("commit_lsn"))).alias("chunk_lsn"),
         F.min(F.when(F.col("op") == Op.BASE.value, F.col("seq"))).alias("base_seq"),
         F.min(read).alias("first_read"),
@@ -169,7 +170,7 @@ def read_facts(row: Row | Mapping[str, Any]) -> Facts:
         chunks=None
         if row["chunk_lsn"] is None
         else ChunkFacts(_int(row["chunk_xmin"]), int(row["chunk_lsn"]), _int(row["chunk_seen_to"])),
-        base_seq=None if row["base_seq"] is None else int(row["base_seq"]),
+        base_seq=_int(row["base_seq"]),
         snapshot_seqs=None if row["first_read"] is None else (int(row["first_read"]), int(row["last_read"])),
     )
 

@@ -6,14 +6,14 @@ Invariant: one failure is raised and each other one is logged: nobody finds the 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from walhouse.errors import WalhouseError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_LOGGER: Final = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 def raise_first(failures: Mapping[str, BaseException]) -> None:
@@ -23,6 +23,6 @@ def raise_first(failures: Mapping[str, BaseException]) -> None:
     """
     for what, failure in list(failures.items())[1:]:
         told = failure if isinstance(failure, WalhouseError) else type(failure).__name__
-        _LOGGER.error("%s failed, too: %s", what, told)
+        log.error("%s failed, too: %s", what, told)
     for failure in failures.values():
         raise failure

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
-from walhouse.changes.epoch import AppliedTable, EpochRange, TableEpoch
-from walhouse.changes.epochs import Layer, PlannedEpoch
+from walhouse.changes.epoch import AppliedTable, AppliedTo, EpochRange, TableEpoch
+from walhouse.changes.epochs import LastEpoch, Layer, PlannedEpoch
 from walhouse.changes.failures import raise_first
 from walhouse.changes.placed import placed
 from walhouse.changes.resolve import bronze_range, resolve
@@ -77,7 +77,7 @@ class LayerRun:
         spark: SparkSession,
         layout: LakeLayout,
         target: LayerTarget,
-        last: tuple[PlannedEpoch, bool] | None,
+        last: LastEpoch | None,
         *,
         relations: RelationCatalog,
         survey: BronzeSurvey,
@@ -103,26 +103,26 @@ class LayerRun:
         return self._target.layer
 
     @property
-    def applied_to(self) -> tuple[int, Lsn]:
-        """Pass and LSN up to which the layer is computed."""
+    def applied_to(self) -> AppliedTo:
+        """How far the layer is."""
         if self._last is None:
-            return 0, Lsn(0)
-        planned, done = self._last
-        return (planned.range.to_pass, planned.range.to_lsn) if done else (planned.range.after_pass, Lsn(0))
+            return AppliedTo(0, Lsn(0))
+        epoch = self._last.planned.range
+        return AppliedTo(epoch.to_pass, epoch.to_lsn) if self._last.done else AppliedTo(epoch.after_pass, Lsn(0))
 
     def begun(self) -> Work | None:
         """The epoch that was written down and may have been applied in part: the process died in between."""
-        if self._last is None or self._last[1]:
+        if self._last is None or self._last.done:
             return None
-        planned = self._last[0]
+        planned = self._last.planned
         return Work(planned, self._touched(planned.range, planned.anew), fresh=False)
 
     def next(self, to_pass: int, to_lsn: Lsn) -> Work | None:
         """The epoch up to a capture pass, not written down yet; None if the layer is that far."""
-        after, _ = self.applied_to
+        after = self.applied_to.to_pass
         if after >= to_pass:
             return None
-        number = 1 if self._last is None else self._last[0].range.number + 1
+        number = 1 if self._last is None else self._last.planned.range.number + 1
         epoch = EpochRange(number, after, to_pass, to_lsn)
         touched = self._touched(epoch)
         tables = [each.table for each in touched]
@@ -150,7 +150,7 @@ class LayerRun:
 
     def written_down(self, work: Work, *, done: bool) -> None:
         """The ledger has it: as planned, or as done."""
-        self._last = work.planned, done
+        self._last = LastEpoch(work.planned, done)
 
     def apply(self, work: Work, report: Report) -> dict[TableName, AppliedTable]:
         """Apply an epoch that is written down; the version that each of its tables has then.
@@ -207,17 +207,24 @@ class LayerRun:
         if touched.table in APART:
             rows = bronze.where(F.col("kind") == APART[touched.table].value)
             return self._target.apply_apart[touched.table](
-                TableEpoch(epoch, touched.table, rows, (), base, fresh, touched.facts)
+                TableEpoch(epoch, touched.table, rows, (), base, fresh=fresh, known_facts=touched.facts)
             )
         relations = self._relations.describe(touched.versions)
         changes = self._changes(bronze, epoch, touched)
         ready = self._ready.get(touched.table) == relations[-1]
         # what replaces a table is all there is: nothing of it can have been applied
         table_epoch = TableEpoch(
-            epoch, touched.table, changes, relations, base, fresh or anew, touched.facts, anew, ready
+            epoch,
+            touched.table,
+            changes,
+            relations,
+            base,
+            fresh=fresh or anew,
+            known_facts=touched.facts,
+            anew=anew,
+            ready=ready,
+            is_replaced=anew and self._is_read_whole_after(epoch.to_pass, touched.table),
         )
-        if anew and self._is_read_whole_after(epoch.to_pass, touched.table):
-            table_epoch = replace(table_epoch, is_replaced=True)
         try:
             applied = self._applied(table_epoch)
         except BagMismatchError as mismatch:

@@ -15,7 +15,7 @@ from walhouse.changes.failures import raise_first
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from walhouse.changes.epoch import AppliedTable
+    from walhouse.changes.epoch import AppliedTable, AppliedTo
     from walhouse.changes.epochs import EpochLedger, Layer
     from walhouse.changes.layer import LayerRun, Report, Work
     from walhouse.lsn import Lsn
@@ -32,8 +32,8 @@ class Layers:
         self.ledger = ledger
         self._runs = runs
 
-    def applied_to(self, layer: Layer) -> tuple[int, Lsn]:
-        """Pass and LSN up to which a layer is computed."""
+    def applied_to(self, layer: Layer) -> AppliedTo:
+        """How far a layer is."""
         return self._runs[layer].applied_to
 
     def run(self, layers: Sequence[Layer], to_pass: int, to_lsn: Lsn, report: Report) -> int:

@@ -28,10 +28,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.changes.columns import key_text
-from walhouse.changes.facts import is_of_chunk, is_of_standby
+from walhouse.changes.facts import is_of_chunk, is_of_standby, visibility_part
 from walhouse.pgoutput.row import Op
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def placed(
         F.max(left_to_changes).alias("left_out"), F.min("late_lsn").alias("first_late")
     )
     joined = changes.join(F.broadcast(found), ["commit_lsn", "seq"], "left")
-    kept = joined.where(~F.coalesce("left_out", F.lit(False)))  # noqa: FBT003  (F.lit's value)
+    kept = joined.where(~F.coalesce("left_out", F.lit(False)))
     # a snapshot's rows come before all changes of the same commit LSN
     where = {"commit_lsn": F.coalesce("first_late", "commit_lsn"), "superseded": F.col("first_late").isNotNull()}
     return kept.withColumns(where).select(changes.columns)
@@ -74,7 +74,7 @@ def placed(
 
 def _may_be_invisible() -> Column:
     visibility = F.col("visibility")
-    seen_to = F.split(visibility, ":")[1].cast("bigint")
+    seen_to = visibility_part(visibility, 1)
     return F.when(is_of_standby(visibility), F.col("late_lsn") >= seen_to).otherwise(
         is_invisible(F.col("late_xid"), visibility)
     )
@@ -82,8 +82,8 @@ def _may_be_invisible() -> Column:
 
 def is_invisible(xid: Column, visibility: Column) -> Column:
     """True if a snapshot ``xmin:xmax:xip,xip`` has not seen the committed transaction: ``Visibility.sees``, negated."""
-    parts = F.split(visibility, ":")
-    xmin, xmax, running = parts[0].cast("bigint"), parts[1].cast("bigint"), F.split(parts[2], ",")
+    xmin, xmax = visibility_part(visibility, 0), visibility_part(visibility, 1)
+    running = F.split(F.split(visibility, ":")[2], ",")
     return (xid >= xmin) & ((xid >= xmax) | F.array_contains(running, xid.cast("string")))
 
 
@@ -91,7 +91,7 @@ def _by_key(
     changes: DataFrame, relations: Sequence[RelationDescription], chunks: ChunkFacts, *, early: bool
 ) -> DataFrame:
     """The keys that changes touched which some chunk may not have seen: key, late_lsn, late_xid, early."""
-    nothing = F.lit(False)  # noqa: FBT003  (F.lit's value)
+    nothing = F.lit(False)
     unseen = nothing if chunks.xmin is None else F.col("xid") >= chunks.xmin
     unknown = nothing if chunks.seen_to is None else F.col("commit_lsn") >= chunks.seen_to
     may_be_unseen = (F.col("commit_lsn") < chunks.last_lsn) & (unseen | unknown)

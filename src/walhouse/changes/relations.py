@@ -8,7 +8,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.errors import LakeError
 from walhouse.lakehouse.answers import few_rows
@@ -70,11 +70,6 @@ class RelationCatalog:
         if known is None or relation.primary_key not in (known.primary_key, None):
             return False
         return deferrable is None or deferrable == bool(known.key_is_deferrable)
-
-    @property
-    def oids(self) -> frozenset[int]:
-        """The OIDs of all tables that bronze describes."""
-        return frozenset(relation.oid for relation in self._known.values())
 
     def current(self) -> tuple[RelationDescription, ...]:
         """The last version of each table that bronze came to know."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.pgoutput.row import Kind
 
@@ -54,9 +54,4 @@ def resolve(bronze: DataFrame, table: TableName) -> DataFrame:
         (F.col("schema_name") == table.schema)
         & (F.col("table_name") == table.table)
         & F.col("kind").isin(Kind.CHANGE.value, Kind.SNAPSHOT.value, Kind.BASE.value)
-    ).select(*RESOLVED, F.lit(False).alias("superseded"))  # noqa: FBT003  (Spark's signature)
-
-
-def messages(bronze: DataFrame) -> DataFrame:
-    """The logical messages of a range."""
-    return bronze.where(F.col("kind") == Kind.MESSAGE.value)
+    ).select(*RESOLVED, F.lit(False).alias("superseded"))

@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.changes.facts import Facts, fact_columns, read_facts
 from walhouse.changes.resolve import bronze_range
@@ -58,13 +58,8 @@ class BronzeSurvey:
         passes = (epoch.after_pass, epoch.to_pass)
         with self._looking:
             if self._last is None or self._last[0] != passes:
-                self._last = passes, touched_tables(self._spark, self._layout, epoch)
+                self._last = passes, touched_in(bronze_range(self._spark, self._layout, epoch))
             return self._last[1]
-
-
-def touched_tables(spark: SparkSession, layout: LakeLayout, epoch: EpochRange) -> list[Touched]:
-    """All tables of the epoch, those of APART among them, by name."""
-    return touched_in(bronze_range(spark, layout, epoch))
 
 
 def touched_in(bronze: DataFrame) -> list[Touched]:

@@ -17,7 +17,7 @@ from walhouse.errors import NotProvenError, QueryError, UnreadableFileError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from walhouse.ops.status import Status
+    from walhouse.ops.status import SnapshotStatus, Status
     from walhouse.proof.verify import Proof
 
 _UNREADABLE: Final = "FAILED_READ_FILE"
@@ -47,6 +47,22 @@ def status(
 def _print_status(found: Status) -> None:
     from walhouse.cli.tables import print_table  # noqa: PLC0415  (see the package)
 
+    _print_positions(found)
+    names = sorted({name for table in found.tables for name in table.counts})
+    print_table(
+        ("table", "captured", "silver", "gold", *names),
+        [
+            (table.table, table.captured, table.silver, table.gold, *(table.counts.get(name, 0) for name in names))
+            for table in found.tables
+        ],
+    )
+    if found.snapshots:
+        _print_snapshots(found.snapshots)
+
+
+def _print_positions(found: Status) -> None:
+    from walhouse.cli.tables import print_table  # noqa: PLC0415  (see the package)
+
     print_table(
         ("source", "captured to", "lag bytes", "lag seconds", "slot", "state", "keeps bytes", "read by"),
         [
@@ -62,32 +78,28 @@ def _print_status(found: Status) -> None:
             )
         ],
     )
-    names = sorted({name for table in found.tables for name in table.counts})
+
+
+def _print_snapshots(snapshots: Sequence[SnapshotStatus]) -> None:
+    from walhouse.cli.tables import print_table  # noqa: PLC0415  (see the package)
+
     print_table(
-        ("table", "captured", "silver", "gold", *names),
+        ("snapshot", "table", "state", "chunks read", "rows, about", "of, about", "rows/s", "time left"),
         [
-            (table.table, table.captured, table.silver, table.gold, *(table.counts.get(name, 0) for name in names))
-            for table in found.tables
+            (
+                each.request,
+                each.table,
+                each.state,
+                each.chunks,
+                each.rows,
+                each.estimated_rows,
+                each.rows_per_second,
+                None if each.seconds_left is None else duration(each.seconds_left),
+            )
+            for each in snapshots
         ],
     )
-    if found.snapshots:
-        print_table(
-            ("snapshot", "table", "state", "chunks read", "rows, about", "of, about", "rows/s", "time left"),
-            [
-                (
-                    each.request,
-                    each.table,
-                    each.state,
-                    each.chunks,
-                    each.rows,
-                    each.estimated_rows,
-                    each.rows_per_second,
-                    None if each.seconds_left is None else duration(each.seconds_left),
-                )
-                for each in found.snapshots
-            ],
-        )
-    for request, why in {each.request: each.interrupted for each in found.snapshots if each.interrupted}.items():
+    for request, why in {each.request: each.interrupted for each in snapshots if each.interrupted}.items():
         typer.echo(f"{request} was interrupted, and goes on with the next run: {why}")
 
 

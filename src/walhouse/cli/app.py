@@ -23,7 +23,8 @@ _EPILOG = "Exit codes:\n\n" + "\n\n".join(f"{code}: {meaning}" for code, meaning
 
 app = typer.Typer(
     name="walhouse",
-    help="PostgreSQL's write-ahead log into a Delta lakehouse, with Debezium's semantics.",
+    help="PostgreSQL's write-ahead log into a Delta lakehouse, with Debezium's semantics.\n\n"
+    "Begin with init, check, run and verify.",
     epilog=_EPILOG,
     no_args_is_help=True,
     add_completion=False,

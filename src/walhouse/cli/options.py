@@ -149,7 +149,7 @@ class EventsFormat(StrEnum):
 Conf = Annotated[
     Path | None,
     typer.Option(
-        "--conf", metavar="FILE", help="The configuration. Default: WALHOUSE_CONF names it.", show_default=False
+        "--conf", metavar="FILE", help="The configuration file. Default: what WALHOUSE_CONF names.", show_default=False
     ),
 ]
 LogFormatOption = Annotated[
@@ -176,10 +176,10 @@ FromLsn = Annotated[
 ToLsn = Annotated[
     Lsn | None, typer.Option("--to", parser=parse_lsn, metavar="LSN", help="The commit LSN to stop before.")
 ]
-Schemas = Annotated[bool, typer.Option("--schemas", help="Each key and value with its schema.")]
+Schemas = Annotated[bool, typer.Option("--schemas", help="Print each key and value with its schema.")]
 KeepNulls = Annotated[
     bool,
-    typer.Option("--keep-nulls", help="A NULL stays null; Debezium prints the column's default."),
+    typer.Option("--keep-nulls", help="Print NULL as null; Debezium prints the column's default."),
 ]
 Events = Annotated[EventsFormat, typer.Option("--format", help="How events are written.")]
 Rows = Annotated[RowsFormat, typer.Option("--format", help="How rows are written.")]

@@ -28,7 +28,7 @@ def snapshot(
         str | None, typer.Option("--where", metavar="SQL", help="Only rows that fulfil it, as after WHERE.")
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Until it is done; on a local lake that nobody works on, do it here.")
+        bool, typer.Option("--wait", help="Wait until it is done; if no process works on a local lake, do it here.")
     ] = False,
     signal_id: _Id = None,
     conf: options.Conf = None,
@@ -48,7 +48,7 @@ def snapshot(
 
 def signal(
     context: typer.Context,
-    kind: Annotated[str, typer.Argument(metavar="TYPE", help="stop-snapshot, pause-snapshot, resume-snapshot, log …")],
+    kind: Annotated[str, typer.Argument(metavar="TYPE", help="execute-, pause-, resume-, stop-snapshot, log …")],
     *,
     data: Annotated[
         str, typer.Option("--data", metavar="JSON", help="What Debezium takes as the signal's data.")
@@ -57,7 +57,7 @@ def signal(
     conf: options.Conf = None,
     log_format: options.LogFormatOption = None,
 ) -> None:
-    """Give any signal that Debezium knows. What became of it is told in ops.notifications."""
+    """Give one of Debezium's signals; ops.notifications says what became of it."""
     try:
         given = json.loads(data)
     except json.JSONDecodeError as error:

@@ -60,10 +60,10 @@ def check(
     log_format: options.LogFormatOption = None,
     form: options.AnswerFormatOption = options.AnswerFormat.TABLE,
 ) -> None:
-    """Look at the source before capture does: version, wal_level, rights, slot, publication, replica identities, and
-    what the configuration's lists, masks and keys hit.
+    """Check that the source is ready; each finding says what to do.
 
-    Ends with exit code 3 if something would keep capture from working. Changes nothing.
+    Looks at version, wal_level, rights, slot, publication and replica identities, and at what the configuration's
+    lists, masks and keys match. Ends with exit code 3 if something would keep capture from working. Changes nothing.
     """
     with options.house(context, conf, log_format) as house:
         findings = house.check()
@@ -90,8 +90,10 @@ def drop(
     log_format: options.LogFormatOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Remove slot and publication from the source (with publication.autocreate.mode disabled the slot alone). The lake
-    stays, and cannot be continued."""
+    """Remove slot and publication from the source. The lake stays, and cannot be continued.
+
+    With publication.autocreate.mode disabled the publication stays, too.
+    """
     from walhouse.config.values import AutocreateMode  # noqa: PLC0415  (imports pydantic: help is to be quick)
 
     with options.house(context, conf, log_format) as house:

@@ -17,10 +17,10 @@ def capture(
     conf: options.Conf = None,
     log_format: options.LogFormatOption = None,
     new_generation: Annotated[
-        bool, typer.Option("--new-generation", help="Bronze was restored to an earlier version: count appends anew.")
+        bool, typer.Option("--new-generation", help="Once, after bronze was restored to an earlier version.")
     ] = False,
 ) -> None:
-    """Bring bronze up to the source's LSN of now.
+    """Bring bronze up to the source's current LSN.
 
     The first time this makes the publication and the slot and reads the initial snapshot.
     """
@@ -30,14 +30,14 @@ def capture(
 
 
 def silver(context: typer.Context, *, conf: options.Conf = None, log_format: options.LogFormatOption = None) -> None:
-    """Apply to silver what bronze has: Debezium's event for every change."""
+    """Bring silver up to bronze: Debezium's event for every change."""
     with options.working(context, conf, log_format) as (house, reporter):
         rows = house.silver(reporter)
     log("silver is complete", fields={"rows": rows})
 
 
 def gold(context: typer.Context, *, conf: options.Conf = None, log_format: options.LogFormatOption = None) -> None:
-    """Apply to gold what bronze has: the rows that PostgreSQL holds."""
+    """Bring gold up to bronze: the rows that PostgreSQL holds."""
     with options.working(context, conf, log_format) as (house, reporter):
         rows = house.gold(reporter)
     log("gold is complete", fields={"rows": rows})
@@ -50,7 +50,7 @@ def run(
     log_format: options.LogFormatOption = None,
     continuous: Annotated[bool, typer.Option("--continuous", help="Go on until interrupted.")] = False,
 ) -> None:
-    """Capture, silver and gold, until the source's LSN of now is applied."""
+    """Capture, silver and gold, up to the source's current LSN."""
     with options.working(context, conf, log_format, lasting=continuous) as (house, reporter):
         house.run(continuous=continuous, progress=reporter)
     log("bronze, silver and gold are complete")
@@ -69,7 +69,7 @@ def rebuild(
 ) -> None:
     """Make tables of silver or gold anew from all that bronze has of them.
 
-    After a column became another type, a handling mode was changed, or somebody else changed the table.
+    For a table whose column has another type now, whose handling mode was changed, or that somebody else changed.
     """
     with options.working(context, conf, log_format) as (house, reporter):
         rows = house.rebuild(layer, tables, reporter)

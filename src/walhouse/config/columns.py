@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from walhouse.config.filters import NameFilter, any_matches, split_list
-from walhouse.config.java_regex import PatternError, compile_pattern
+from walhouse.config.java_regex import require_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,8 +83,5 @@ def _parse(part: str) -> Iterator[KeyEntry]:
     for column in found[2].split(","):
         entry = KeyEntry(found[1], column.strip())
         for pattern in (*split_list(entry.table), *entry.patterns):
-            try:
-                compile_pattern(pattern)
-            except PatternError as error:
-                raise ValueError(f"the pattern {pattern!r}: {error}") from None
+            require_pattern(pattern)
         yield entry

@@ -27,12 +27,21 @@ class PatternError(ValueError):
 
 @lru_cache(maxsize=4096)
 def compile_pattern(pattern: str, *, case_sensitive: bool = False) -> re.Pattern[str]:
-    """The pattern as Python's, to be used with ``fullmatch``. Raises PatternError, with case if and only if without."""
+    """The pattern as Python's, to be used with ``fullmatch``. Raises PatternError, whichever case is asked for."""
     flags = re.ASCII if case_sensitive else re.ASCII | re.IGNORECASE
     try:
         return re.compile(_Translation(pattern, case_sensitive=case_sensitive).result(), flags)
     except re.error as error:
         raise PatternError(f"not a regular expression that can be used here: {error}") from None
+
+
+def require_pattern(pattern: str) -> str:
+    """The pattern, if it can be taken. Raises PatternError that quotes it."""
+    try:
+        compile_pattern(pattern)
+    except (PatternError, OverflowError, RecursionError) as error:
+        raise PatternError(f"the pattern {pattern!r}: {error}") from None
+    return pattern
 
 
 class _Translation:

@@ -5,7 +5,6 @@ Invariant: a lake is a local folder or a catalog, never both; ``path`` is absolu
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from string import Formatter
@@ -56,7 +55,7 @@ class Lake(BaseModel):
         "silver"
     )
     gold: Annotated[SchemaName, Field(description="schema of the current rows, a table for each source table")] = "gold"
-    ops: Annotated[SchemaName, Field(description="schema of epochs and proofs")] = "ops"
+    ops: Annotated[SchemaName, Field(description="schema of epochs, proofs, signals and notifications")] = "ops"
     table_name: Annotated[
         str,
         Field(
@@ -92,12 +91,11 @@ class Lake(BaseModel):
     snapshot_pass_rows: Annotated[
         int, Field(ge=1, description="rows that one pass of an incremental snapshot reads, in many chunks")
     ] = 2_000_000
-
     writer: Annotated[
         Literal["arrow", "spark"] | None,
         Field(
-            description="what writes bronze and ops: `arrow`, the tasks that read PostgreSQL, where the lake is a local"
-            " folder; `spark`, Spark's own writer, slower, where a catalog manages the tables. Without it what fits"
+            description="what writes bronze and ops: `arrow`, the tasks that read PostgreSQL (local folders only, and"
+            " their default), or `spark`, Spark's own writer, slower (a catalog takes no other)"
         ),
     ] = None
     local_memory: Annotated[
@@ -138,8 +136,3 @@ class Lake(BaseModel):
         if len(set(schemas)) < len(schemas):
             raise ValueError("bronze, silver, gold and ops must be different schemas")
         return self
-
-    @property
-    def snapshot_workers(self) -> int:
-        """``snapshot_parallelism`` with 0 made the number of cores."""
-        return self.snapshot_parallelism or os.cpu_count() or 1

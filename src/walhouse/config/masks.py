@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from walhouse.config.filters import any_matches, split_list
-from walhouse.config.java_regex import PatternError, compile_pattern
+from walhouse.config.java_regex import require_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -99,10 +99,7 @@ def parse_mask(name: str, value: object) -> MaskRule:
     """The rule of one property. Raises ValueError that says what is wrong, without the property's name."""
     patterns = split_list(value) if isinstance(value, str) else tuple(map(str, value))  # type: ignore[call-overload]  # a YAML list
     for pattern in patterns:
-        try:
-            compile_pattern(pattern)
-        except PatternError as error:
-            raise ValueError(f"the pattern {pattern!r}: {error}") from None
+        require_pattern(pattern)
     shown = without_salt(name)
     if found := _TRUNCATE.fullmatch(name):
         return MaskRule(shown, patterns, "truncate", int(found[1]))

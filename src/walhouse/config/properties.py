@@ -144,9 +144,9 @@ TABLE: Final[tuple[Property, ...]] = (
     Property("message.prefix.include.list", "regexes", None, USED, "match a logical message's prefix; excludes message.prefix.exclude.list"),
     Property("message.prefix.exclude.list", "regexes", None, USED, ""),
     Property("message.key.columns", "text", None, USED, "table:column,column;table:column, all of them patterns; a key has the columns of all entries that match, in their order"),
-    Property("column.mask.with.<length>.chars", "regexes", None, USED, "texts (char, varchar, text, name, enums) become asterisks before they land; NULL, too. Keys land plain, but rows of events show them so; see `walhouse check`"),
-    Property("column.mask.hash.*", "regexes", None, USED, "hash.[v2.]ALGORITHM.with.salt.SALT: texts become their digest before they land. Keys land plain, but rows of events show them so; see `walhouse check`"),
-    Property("column.truncate.to.<length>.chars", "regexes", None, USED, "texts are cut before they land, strings and bytes of other types where events are made. Keys land plain, but rows of events show them so; see `walhouse check`"),
+    Property("column.mask.with.<length>.chars", "regexes", None, USED, "texts (char, varchar, text, name, enums) become asterisks before they reach bronze; NULL, too. Columns of keys stay plain in keys, bronze and gold, and are masked in `before` and `after`; see `walhouse check`"),
+    Property("column.mask.hash.*", "regexes", None, USED, "hash.[v2.]ALGORITHM.with.salt.SALT: texts become their digest before they reach bronze. Columns of keys: as with mask.with"),
+    Property("column.truncate.to.<length>.chars", "regexes", None, USED, "texts are cut before they reach bronze, strings and bytes of other types in events alone. Columns of keys: as with mask.with"),
     Property("column.propagate.source.type", "regexes", None, USED, "match schema.table.column; shown by `walhouse events --schemas`: the source's type, length, scale and column name as the field's parameters; masked columns tell only that they are"),
     Property("datatype.propagate.source.type", "regexes", None, USED, "the same for every column of a type; match schema.table.type, the type as pg_type names it (int4, _text, a domain's name)"),
     # Shape of events

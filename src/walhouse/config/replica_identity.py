@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from walhouse.config.filters import any_matches, split_list
-from walhouse.config.java_regex import PatternError, compile_pattern
+from walhouse.config.java_regex import require_pattern
 from walhouse.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -85,8 +85,5 @@ def _parse(item: str) -> IdentityEntry:
     found = _ENTRY.fullmatch(item)
     if found is None:
         raise ValueError(f"{item!r} is not of the form table:FULL, :DEFAULT, :NOTHING or :INDEX name")
-    try:
-        compile_pattern(found["table"])
-    except PatternError as error:
-        raise ValueError(f"the pattern {found['table']!r}: {error}") from None
-    return IdentityEntry(found["table"], Identity[found["identity"].split()[0].upper()], found["index"])
+    identity = Identity[found["identity"].split()[0].upper()]
+    return IdentityEntry(require_pattern(found["table"]), identity, found["index"])

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, St
 
 from walhouse.config.columns import KeyEntry, parse_keys
 from walhouse.config.filters import split_list
-from walhouse.config.java_regex import PatternError, compile_pattern
+from walhouse.config.java_regex import require_pattern
 from walhouse.config.masks import MaskRule, in_order, parse_mask
 from walhouse.config.replica_identity import IdentityEntry, parse_identities
 from walhouse.config.secrets import Secret, SecretReference, parse_secret
@@ -52,12 +52,7 @@ def _patterns(value: object) -> object:
     patterns = split_list(value) if isinstance(value, str) else value
     if not isinstance(patterns, list | tuple):
         return value
-    for pattern in patterns:
-        try:
-            compile_pattern(str(pattern))
-        except PatternError as error:
-            raise ValueError(f"the pattern {pattern!r}: {error}") from None
-    return tuple(patterns)
+    return tuple(require_pattern(str(pattern)) for pattern in patterns)
 
 
 def _mask(value: object) -> object:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from operator import or_
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.changes.columns import key_text
 from walhouse.changes.epoch import AppliedTable
@@ -119,7 +119,7 @@ def _apply_bag(
     base = _base(spark, target, epoch, found)
     if not epoch.is_replaced:
         bag.require_matches(epoch.table, net, base, found)
-    false, true = F.lit(False), F.lit(True)  # noqa: FBT003  (F.lit's value)
+    false, true = F.lit(False), F.lit(True)
     rows = with_native_values(bag.rows_to_insert(net), columns).withColumn("deleted", false)
     if found.removals and base is not None:
         gone = bag.rows_to_delete(net, base).withColumn("deleted", true)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.changes.columns import image_text, is_unchanged, key_text, latest_columns
 from walhouse.changes.facts import has_full_before
@@ -122,10 +122,10 @@ def _parent(relations: Sequence[RelationDescription], key: GoldKey) -> Column:
 
 def _state(column: str, relations: Sequence[RelationDescription]) -> Column:
     """What the change tells of a toasted column."""
-    unknown = F.struct(F.lit(None).cast("string").alias("value"), F.lit(False).alias("known"))  # noqa: FBT003  (F.lit)
-    sent = F.struct(image_text("after", column, relations).alias("value"), F.lit(True).alias("known"))  # noqa: FBT003
+    unknown = F.struct(F.lit(None).cast("string").alias("value"), F.lit(False).alias("known"))
+    sent = F.struct(image_text("after", column, relations).alias("value"), F.lit(True).alias("known"))
     old = image_text("before", column, relations)
-    from_old = F.struct(old.alias("value"), F.lit(True).alias("known"))  # noqa: FBT003  (F.lit's value)
+    from_old = F.struct(old.alias("value"), F.lit(True).alias("known"))
     return (
         F.when(F.col("op") == Op.DELETE.value, unknown)
         .when(~is_unchanged(column), sent)

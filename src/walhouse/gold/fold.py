@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.changes.columns import latest_columns
 from walhouse.changes.images import text_at
@@ -55,7 +55,7 @@ def _last_of_each(events: DataFrame, key: GoldKey, found: Survey) -> DataFrame:
 def _finish(folded: DataFrame, relations: Sequence[RelationDescription], found: Survey) -> DataFrame:
     """``folded``: key, last, the states, and base_key, the key that the row had before the epoch if it was there."""
     states = state_columns(found)
-    in_base = F.col("base_key").isNotNull() if found.truncated_at is None else F.lit(False)  # noqa: FBT003  (F.lit)
+    in_base = F.col("base_key").isNotNull() if found.truncated_at is None else F.lit(False)
     kept = ~F.col("deleted")
     missing = [F.when(kept & F.col(s).isNull() & in_base, F.lit(name)) for name, s in states.items()]
     nowhere = [

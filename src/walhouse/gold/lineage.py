@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.gold.events import MOVED_IN, MOVED_OUT, last_event, latest_states, state_columns
 from walhouse.pgoutput.row import Op

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Observation
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.gold.columns import COMMIT_LSN, RESCUED, SEQ, UNAVAILABLE, GoldColumn
 from walhouse.gold.native import key_columns

@@ -9,7 +9,7 @@ from __future__ import annotations
 from operator import and_, or_
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.gold.columns import RESCUED, UNAVAILABLE, GoldColumn
 from walhouse.lakehouse.expressions import joined
@@ -62,7 +62,7 @@ def from_base(
 
     Afterwards ``missing`` names only columns to be taken from the target's row of the same key.
     """
-    rows = rows.withColumn("moved", F.coalesce(F.col("base_key") != F.col("key"), F.lit(False)))  # noqa: FBT003  (F.lit)
+    rows = rows.withColumn("moved", F.coalesce(F.col("base_key") != F.col("key"), F.lit(False)))
     rows = with_native_key(rows, columns, key, "base_key", "b")
     wanted = [(i, c) for i, c in enumerate(columns) if c.source.name in toasted and c.name in base.columns]
     keys = key_columns(columns, key)
@@ -71,7 +71,7 @@ def from_base(
         *(F.col(quote(column.name)).alias(f"base_v{i}") for i, column in wanted),
         F.col(RESCUED).alias("base_rescued"),
         F.coalesce(F.col(UNAVAILABLE), F.array().cast("array<string>")).alias("base_unavailable"),
-        F.lit(True).alias("base_found"),  # noqa: FBT003  (F.lit's value)
+        F.lit(True).alias("base_found"),
     )
     with_base = rows.join(found, F.col("moved") & joined(and_, _key_matches(keys)), "left")
     taken: dict[str, Column] = {}

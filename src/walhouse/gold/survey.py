@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.changes.columns import key_text, latest_columns
 from walhouse.pgoutput.row import Op
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from walhouse.changes.facts import Facts
+    from walhouse.changes.facts import Facts, Place
     from walhouse.gold.key import GoldKey
     from walhouse.pgoutput.relation import RelationDescription
 
@@ -29,7 +29,7 @@ class Survey:
     """What an epoch's changes of one table contain; see ``walhouse.changes.facts.Facts``."""
 
     rows: int
-    truncated_at: tuple[int, int] | None
+    truncated_at: Place | None
     moves: bool
     """An update changed a row's key."""
     toasted: tuple[str, ...]
@@ -58,7 +58,7 @@ def survey(changes: DataFrame, relations: Sequence[RelationDescription], key: Go
 
 def is_move(relations: Sequence[RelationDescription], key: GoldKey) -> Column:
     """True for an update whose old tuple has another key than the new one. Never NULL."""
-    differs = F.lit(False)  # noqa: FBT003  (F.lit's value)
+    differs = F.lit(False)
     for column in key:
         differs |= ~key_text("before", column, relations).eqNullSafe(key_text("after", column, relations))
     return (F.col("op") == Op.UPDATE.value) & F.col("before").isNotNull() & differs

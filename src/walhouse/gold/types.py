@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -30,30 +30,16 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from walhouse.pgoutput.column import numeric_modifiers
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import Column
 
-    from walhouse.pgoutput.column import ColumnDescription
+    from walhouse.pgoutput.column import ColumnDescription, NumericModifiers
 
 MAX_PRECISION: Final = 38
-
-# PostgreSQL never reuses the OIDs of its built-in types: they stand in for the name while the catalog is unknown.
-_BUILT_IN: Final = {
-    16: "bool",
-    17: "bytea",
-    20: "int8",
-    21: "int2",
-    23: "int4",
-    26: "oid",
-    700: "float4",
-    701: "float8",
-    1082: "date",
-    1114: "timestamp",
-    1184: "timestamptz",
-    1700: "numeric",
-}
 
 # \A and \z, not ^ and $: Java's $ also matches before a line feed at the end. No group is repeated without a bound,
 # since Java's matcher recurses for each repetition and a long value would overflow its stack.
@@ -79,33 +65,12 @@ class GoldType:
 
 def gold_type(column: ColumnDescription) -> GoldType:
     """The native type of a column, by its base type (domains resolved)."""
-    name, typmod = _base(column)
-    if name == "numeric":
-        return _numeric(typmod)
-    return _TYPES.get(name, TEXT)
+    if column.resolved_type == "numeric":
+        return _numeric(numeric_modifiers(column.modifier))
+    return _TYPES.get(column.resolved_type or "", TEXT)
 
 
-def base_type(column: ColumnDescription) -> str:
-    """The name of the column's type, domains resolved; empty if it is not built in and the catalog is unknown."""
-    return _base(column)[0]
-
-
-def numeric_modifiers(typmod: int) -> tuple[int, int] | None:
-    """Precision and scale (negative ones exist since PostgreSQL 15) of a numeric's typmod; None if it has none."""
-    if typmod < 4:
-        return None
-    packed = typmod - 4
-    return (packed >> 16) & 0xFFFF, ((packed & 0x7FF) ^ 1024) - 1024
-
-
-def _base(column: ColumnDescription) -> tuple[str, int]:
-    if column.base_type is not None:
-        return column.base_type, column.typmod if column.base_typmod is None else column.base_typmod
-    return _BUILT_IN.get(column.type_oid, ""), column.typmod
-
-
-def _numeric(typmod: int) -> GoldType:
-    modifiers = numeric_modifiers(typmod)
+def _numeric(modifiers: NumericModifiers | None) -> GoldType:
     if modifiers is None:
         return TEXT
     precision, scale = modifiers
@@ -145,7 +110,7 @@ def _float(data_type: DataType) -> GoldType:
 def _boolean() -> GoldType:
     return GoldType(
         BooleanType(),
-        lambda text: F.when(text == "t", F.lit(True)).when(text == "f", F.lit(False)),  # noqa: FBT003  (F.lit's value)
+        lambda text: F.when(text == "t", F.lit(True)).when(text == "f", F.lit(False)),
         r"\A[tf]\z",
         refuses=False,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.changes.columns import key_text
 from walhouse.changes.resolve import resolve
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from walhouse.changes.facts import Place
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.pgoutput.relation import RelationDescription
 
@@ -32,14 +33,14 @@ class Unresolved(NamedTuple):
     """Keys of incomplete rows; ``upto``: the place of the last, by which those after it are asked for."""
 
     keys: list[tuple[str, ...]]
-    upto: tuple[int, int] | None
+    upto: Place | None
 
 
 def unresolved_keys(
     spark: SparkSession,
     layout: LakeLayout,
     relations: Sequence[RelationDescription],
-    after: tuple[int, int] | None = None,
+    after: Place | None = None,
 ) -> Unresolved:
     """The keys of at most ``AT_ONCE`` incomplete rows, by the places (commit LSN, seq) of what left them so, in order.
 

@@ -48,6 +48,40 @@ _LOCAL_FILES: Final = {
     ),
 }
 
+_TUNED: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    # the JVM never compiles a method beyond this: wide tables would be interpreted for ever
+    "spark.sql.codegen.hugeMethodLimit": "8000",
+    # a lake's round has more classes than the default of 100: the wide ones would be compiled anew in each round
+    "spark.sql.codegen.cache.maxEntries": "2000",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # a MERGE's rows are in a part for each core already: to shuffle them once more took a seventh of gold's time
+    "spark.databricks.delta.optimizeWrite.enabled": "false",
+    # the first commit of a process rewrites a table's files, however few, that are smaller than half of this
+    "spark.databricks.delta.autoCompact.maxFileSize": str(32 * 2**20),
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    # a task's process that dies says where
+    "spark.python.worker.faulthandler.enabled": "true",
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+    # INT96, the default, is deprecated, has no statistics, and costs a fourteenth of what writing bronze does
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # else each expression built in Python asks Java six times more, to say in an error which line built it
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.ui.enabled": "false",
+    # nobody looks at what was run, and a continuous run would keep the last thousand of everything
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""For tables of a laptop's size."""
+
 # What Delta's jar pulls in beside its own storage jar serves Unity Catalog and Kernel; none of it runs here.
 _UNUSED_JARS: Final = (
     "io.delta:delta-kernel-api",
@@ -98,40 +132,11 @@ def local_session(
     # one task more than cores: while tasks on all of them read chunks of a snapshot, the stream goes on
     builder = SparkSession.builder.master(f"local[{cores + 1}]").appName("walhouse")
     tuned = {
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.session.timeZone": "UTC",
+        **_TUNED,
         "spark.default.parallelism": str(cores),
         "spark.sql.shuffle.partitions": str(cores),
-        # the JVM never compiles a method beyond this: wide tables would be interpreted for ever
-        "spark.sql.codegen.hugeMethodLimit": "8000",
-        # a lake's round has more classes than the default of 100: the wide ones would be compiled anew in each round
-        "spark.sql.codegen.cache.maxEntries": "2000",
-        "spark.databricks.delta.snapshotPartitions": "1",
-        # a MERGE's rows are in a part for each core already: to shuffle them once more took a seventh of gold's time
-        "spark.databricks.delta.optimizeWrite.enabled": "false",
-        # the first commit of a process rewrites a table's files, however few, that are smaller than half of this
-        "spark.databricks.delta.autoCompact.maxFileSize": str(32 * 2**20),
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(cores),
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "walhouse-unused-warehouse"),
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.python.worker.reuse": "true",
-        # a task's process that dies says where
-        "spark.python.worker.faulthandler.enabled": "true",
-        "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
-        # INT96, the default, is deprecated, has no statistics, and costs a fourteenth of what writing bronze does
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        # else each expression built in Python asks Java six times more, to say in an error which line built it
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
-        "spark.ui.enabled": "false",
-        # nobody looks at what was run, and a continuous run would keep the last thousand of everything
-        "spark.sql.ui.retainedExecutions": "20",
-        "spark.ui.retainedJobs": "20",
-        "spark.ui.retainedStages": "20",
-        "spark.ui.retainedTasks": "200",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": f"{memory // 2**20}m",
         "spark.driver.extraJavaOptions": " ".join(java_options(quick=quick)),
         **_LOCAL_FILES,

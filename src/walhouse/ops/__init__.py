@@ -1,1 +1,1 @@
-"""Running the house: what people and schedulers want to know, and what to do about errors."""
+"""Operations: what people and schedulers want to know, and what to do about errors."""

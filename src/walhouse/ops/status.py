@@ -10,7 +10,7 @@ import time
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.bronze.progress import read_position, read_progress
 from walhouse.bronze.requests.notifications import interruptions
@@ -29,7 +29,7 @@ from walhouse.postgres.slot import SlotState, retained_bytes
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from walhouse.bronze.snapshots.queue import QueuedTable
+    from walhouse.bronze.snapshots.queue import QueuedTable, SnapshotQueue
     from walhouse.bronze.snapshots.reading import WholeReading, WholeTable
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.postgres.connection import Connection
@@ -138,12 +138,17 @@ def _snapshots(
         for place, each in enumerate(reading.tables)
     )
     chunked = (
-        _chunked(
-            each, conn, chunk_rows, "paused" if queue.paused else "waiting" if number or queue.whole else "reading"
-        )
+        _chunked(each, conn, chunk_rows, _state(queue, is_first=number == 0))
         for number, each in enumerate(queue.tables)
     )
     return tuple(_interrupted(each, why.get(each.request)) for each in (*whole, *chunked))
+
+
+def _state(queue: SnapshotQueue, *, is_first: bool) -> str:
+    """Of a table in the queue of chunks, which whole tables come before."""
+    if queue.paused:
+        return "paused"
+    return "reading" if is_first and not queue.whole else "waiting"
 
 
 def _interrupted(table: SnapshotStatus, why: str | None) -> SnapshotStatus:
@@ -152,26 +157,32 @@ def _interrupted(table: SnapshotStatus, why: str | None) -> SnapshotStatus:
 
 
 def _whole(table: WholeTable, reading: WholeReading, conn: Connection, *, reads: bool) -> SnapshotStatus:
-    of = estimated_rows(conn, table.table)
-    rows = round((of or 0) * table.pages_read / table.pages) if table.pages else 0
-    estimate = of_reading(reading, time.time())
-    state, left = ("reading", estimate.seconds_left) if reads else ("waiting", None)
-    return SnapshotStatus(reading.request, table.table, state, 0, rows, of, None, None if left is None else round(left))
+    estimated = estimated_rows(conn, table.table)
+    left = of_reading(reading, time.time()).seconds_left if reads else None
+    return SnapshotStatus(
+        request=reading.request,
+        table=table.table,
+        state="reading" if reads else "waiting",
+        chunks=0,
+        rows=round((estimated or 0) * table.pages_read / table.pages) if table.pages else 0,
+        estimated_rows=estimated,
+        seconds_left=None if left is None else round(left),
+    )
 
 
 def _chunked(table: QueuedTable, conn: Connection, chunk_rows: int, state: str) -> SnapshotStatus:
-    of, rows = estimated_rows(conn, table.table), table.chunks * chunk_rows
-    estimate = of_chunks(table, chunk_rows, of, time.time())
+    estimated, rows = estimated_rows(conn, table.table), table.chunks * chunk_rows
+    estimate = of_chunks(table, chunk_rows, estimated, time.time())
     left, seconds = estimate.seconds_left, estimate.seconds
     return SnapshotStatus(
-        table.request,
-        table.table,
-        state,
-        table.chunks,
-        rows,
-        of,
-        round(rows / seconds) if seconds else None,
-        None if left is None else round(left),
+        request=table.request,
+        table=table.table,
+        state=state,
+        chunks=table.chunks,
+        rows=rows,
+        estimated_rows=estimated,
+        rows_per_second=round(rows / seconds) if seconds else None,
+        seconds_left=None if left is None else round(left),
     )
 
 

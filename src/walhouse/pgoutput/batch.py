@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from walhouse.pgoutput.changes import FULL, KEY, ChangeImages
 from walhouse.pgoutput.messages import DELETE, INSERT, MESSAGE, TRUNCATE, UPDATE, LogicalMessage
-from walhouse.pgoutput.row import MICROS, ROW, TEXTS, BeforeKind, Kind, Op
+from walhouse.pgoutput.row import MICROS, ROW, TEXTS, BeforeKind, Kind, Op, batch
 from walhouse.pgoutput.rows import DESCRIPTION, NONE, Rows
 from walhouse.pgoutput.transactions import NEVER
 
@@ -64,11 +64,7 @@ class Batch:
             "message": self._messages(rows),
             "origin": self._origins(rows),
         }
-        arrays = [columns.get(field.name) for field in ROW]
-        filled = [
-            pa.nulls(count, field.type) if array is None else array for field, array in zip(ROW, arrays, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(filled, schema=ROW)
+        return batch(count, columns)
 
     def _position(self, rows: Rows) -> dict[str, pa.Array]:
         transaction = self.transactions.of_frame[rows.frame]

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from walhouse.errors import FrameError
 from walhouse.pgoutput.image import MARK, SEPARATOR
-from walhouse.pgoutput.texts import MAX_BYTES
+from walhouse.pgoutput.texts import require_offsets
 
 if TYPE_CHECKING:
     from walhouse.pgoutput.wire import Bools, Int64s, Octets
@@ -77,8 +77,7 @@ def _are_null(buffer: Octets, starts: Int64s, ends: Int64s) -> Bools:
 def _in_windows(buffer: Octets, starts: Int64s, ends: Int64s, null: Bools, columns: int) -> pa.StringArray:
     """The images of rows of any values, written one window after the other, so that nothing but they is as large."""
     empty = starts[starts == ends]
-    if len(buffer) + len(empty) > MAX_BYTES:
-        raise ValueError("too many bytes at a time: Arrow's string offsets have 32 bits")
+    require_offsets(len(buffer) + len(empty))
     images = np.empty(len(buffer) + len(empty), np.uint8)
     offsets = np.zeros(len(ends) // columns + 1, np.int32)
     row_ends, null_starts = ends[columns - 1 :: columns], starts[null]

@@ -21,7 +21,6 @@ from walhouse.pgoutput.rare import RareMessages, read_rare
 from walhouse.pgoutput.relations import RelationBook
 from walhouse.pgoutput.row import MESSAGE_SEQ, TRANSACTION_SEQ
 from walhouse.pgoutput.rows import CHANGE, DESCRIPTION, LOGICAL_MESSAGE, NONE, TRANSACTION, Rows, merge
-from walhouse.pgoutput.selection import TableSelection
 from walhouse.pgoutput.transactions import NOTHING_YET, LastCommit, OpenTransaction, Transactions, find_transactions
 from walhouse.pgoutput.wire import Bools, Int64s, Octets, read_uint32
 
@@ -33,9 +32,8 @@ if TYPE_CHECKING:
     from walhouse.names import TableName
     from walhouse.pgoutput.frames import Frames
     from walhouse.pgoutput.relation import RelationDescription
+    from walhouse.pgoutput.selection import TableSelection
     from walhouse.pgoutput.type_facts import TypeFacts
-
-__all__ = ["DecodedCounts", "Decoder", "DecoderPlan", "TableSelection"]
 
 MAX_FRAMES: Final = 16_384
 MAX_BYTES: Final = 32 * 2**20
@@ -177,18 +175,7 @@ class Decoder:
         types = message_types(frames)
         rare = read_rare(frames, types)
         weights, standalone = _weigh(types, rare)
-        transactions = find_transactions(
-            frames,
-            types,
-            changes=weights,
-            standalone=standalone,
-            origins=rare.origins,
-            before=self._open,
-            last=self._last,
-            next_xid=self._plan.next_xid,
-        )
-        self._open, self._last = transactions.still_open, transactions.last
-        self._require_order(frames, types, transactions.commit_lsn[1:])
+        transactions = self._next_transactions(frames, types, rare, weights, standalone)
         window = self._plan.window
         in_window = (transactions.commit_lsn >= window.start) & (transactions.commit_lsn < window.end)
         kept = in_window[transactions.of_frame]
@@ -206,7 +193,7 @@ class Decoder:
         tuples = np.flatnonzero((rows.kind == CHANGE) & (rows.type != TRUNCATE))
         images = read_changes(frames, types, rows.frame[tuples], rows.relation[tuples], relations)
         sent_in_part = tuples[images.unchanged.rows]
-        inserted = sent_in_part[rows.type[sent_in_part] == INSERT]
+        inserted = sent_in_part[rows.type[sent_in_part] == INSERT]  # an update that went past a row filter
         self._incomplete.update(np.unique(rows.relation[inserted]).tolist())
 
         ended = transactions.commit_lsn[transactions.of_frame[(types == COMMIT) & kept]]
@@ -228,6 +215,24 @@ class Decoder:
             frames, transactions, relations, rare.messages, plan.pass_number, plan.captured_at, plan.slot_xmin
         )
         return batch.to_arrow(rows, tuples, images)
+
+    def _next_transactions(
+        self, frames: Frames, types: Octets, rare: RareMessages, weights: Int64s, standalone: Bools
+    ) -> Transactions:
+        """The transactions of these frames; the one that stays open is carried to the next ones."""
+        transactions = find_transactions(
+            frames,
+            types,
+            changes=weights,
+            standalone=standalone,
+            origins=rare.origins,
+            before=self._open,
+            last=self._last,
+            next_xid=self._plan.next_xid,
+        )
+        self._open, self._last = transactions.still_open, transactions.last
+        self._require_order(frames, types, transactions.commit_lsn[1:])
+        return transactions
 
     def _require_order(self, frames: Frames, types: Octets, begun: Int64s) -> None:
         """Raise FrameError if a transaction comes again, or after one that committed later."""

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from walhouse.errors import FrameError
 from walhouse.pgoutput.frames import Frames, first_true
 from walhouse.pgoutput.image import MARK, SEPARATOR, join, marked
-from walhouse.pgoutput.texts import MAX_BYTES, gather_texts
+from walhouse.pgoutput.texts import gather_texts, require_offsets
 from walhouse.pgoutput.tuples import TEXT, UNCHANGED, Tuples
 
 if TYPE_CHECKING:
@@ -105,8 +105,7 @@ def _packed(frames: Frames, tuples: Tuples, offsets: Int64s, picks: Int64s | Non
 
 def _packed_singly(frames: Frames, tuples: Tuples, offsets: Int64s, picks: Int64s | None) -> pa.StringArray:
     """As ``_packed``, of few and long values: each is copied once, into its image."""
-    if len(frames.buffer) > MAX_BYTES:
-        raise ValueError("too many bytes at a time: Arrow's string offsets have 32 bits")
+    require_offsets(len(frames.buffer))
     octets = frames.buffer.data
     bounds = zip(tuples.bounds[::2].tolist(), tuples.bounds[1::2].tolist(), strict=True)
     marks = np.where(_needs_mark(frames, tuples), _MARK, b"").tolist()

@@ -101,7 +101,7 @@ class RelationDescription:
         return frozenset(self.primary_key or ()) | frozenset(self.event_key(chosen))
 
     def position(self, column: str) -> int | None:
-        """The array position of a column, or None if this version does not have it."""
+        """The place of a column in images, or None if this version does not have it."""
         names = self.column_names
         return names.index(column) if column in names else None
 

@@ -1,15 +1,18 @@
 """The columns of a bronze row, as Arrow sees them.
 
-Invariant: everything that lands in bronze has exactly this schema, in this order (Spark compares the Arrow schema of a
-Python data source strictly). ``walhouse.bronze.table`` holds the same list as Delta columns, and a test compares them.
+Invariant: everything that lands in bronze has exactly this schema, in this order. ``walhouse.bronze.table`` holds the
+same list as Delta columns, and a test compares them.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Kind(StrEnum):
@@ -50,7 +53,7 @@ MICROS: Final = pa.timestamp("us", tz="UTC")
 
 ROW: Final = pa.schema(
     [
-        # progress and skipping; these come first because Delta keeps statistics of the first columns
+        # what a row is, and where it stands
         pa.field("pass", pa.int64()),
         pa.field("captured_to", pa.int64()),
         pa.field("kind", pa.string()),
@@ -95,6 +98,16 @@ ROW: Final = pa.schema(
 )
 """All columns. ``before`` and ``after`` are images, see ``walhouse.pgoutput.image``; ``relation`` and ``progress`` hold
 the JSON of a RelationDescription and of a Progress."""
+
+
+def batch(length: int, columns: Mapping[str, pa.Array | None]) -> pa.RecordBatch:
+    """A batch of ROW with these columns, and NULL in all others."""
+    arrays = [columns.get(field.name) for field in ROW]
+    filled = [
+        pa.nulls(length, field.type) if array is None else array for field, array in zip(ROW, arrays, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(filled, schema=ROW)
+
 
 MESSAGE_SEQ: Final = -1
 """``seq`` of a non-transactional message, which belongs to no commit."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from walhouse.config.columns import ColumnRules
 from walhouse.config.filters import TableFilter
 from walhouse.config.replica_identity import IdentityRules
+from walhouse.config.values import AutocreateMode
 from walhouse.errors import (
     AuthenticationError,
     NoFreeSlotError,
@@ -25,7 +26,7 @@ from walhouse.postgres.encoding import NO_ENCODING, NO_ENCODING_TODO, encoding_o
 from walhouse.postgres.failover_health import failover_problems
 from walhouse.postgres.finding import Finding, Severity, error, ok, warning
 from walhouse.postgres.identity_health import planned_identities, with_planned
-from walhouse.postgres.publication import OPERATIONS, PublicationMode, captured_tables, find_publication
+from walhouse.postgres.publication import OPERATIONS, captured_tables, find_publication
 from walhouse.postgres.rule_health import NO_NOTES, ColumnHandling, rule_problems
 from walhouse.postgres.slot import find_slot, require_usable, retained_bytes
 from walhouse.postgres.standby_health import standby_problems, takes_no_writes
@@ -185,7 +186,7 @@ def _publication(
     if not tables:
         yield error("tables", "The configuration captures no table of this database.", "Check table.include.list.")
     if state is None:
-        if mode == PublicationMode.DISABLED:
+        if mode == AutocreateMode.DISABLED:
             yield error(subject, "It does not exist.", f"CREATE PUBLICATION {name} FOR TABLE …")
         else:
             yield from _may_create(connection, subject, mode)
@@ -206,7 +207,7 @@ def _lacking(
     connection: Connection, subject: str, state: PublicationState, mode: str, lacking: Sequence[TableName]
 ) -> Iterator[Finding]:
     """What is to be captured and not published: walhouse may add it, or somebody has to."""
-    may_add = mode == PublicationMode.FILTERED and not state.all_tables and not takes_no_writes(connection)
+    may_add = mode == AutocreateMode.FILTERED and not state.all_tables and not takes_no_writes(connection)
     of_others = _of_others(connection) if lacking and may_add else frozenset[TableName]()
     for_somebody = [table for table in lacking if not may_add or table in of_others]
     if for_somebody:
@@ -234,7 +235,7 @@ def _may_create(connection: Connection, subject: str, mode: str) -> Iterator[Fin
             "It does not exist, and the source takes no writes, for it is a standby or read.only is set.",
             "Make it on the primary, and set publication.autocreate.mode to disabled.",
         )
-    elif mode == PublicationMode.ALL_TABLES and not superuser:
+    elif mode == AutocreateMode.ALL_TABLES and not superuser:
         yield error(subject, "Only a superuser can make it FOR ALL TABLES.", "Make it as a superuser.")
     elif not create:
         yield error(

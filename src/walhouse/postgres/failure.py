@@ -38,6 +38,9 @@ _WORDS_WITHOUT_VALUES: Final = ("08", "25", "28", "3D", "42", "53", "54", "55", 
 _WORDS_WHATEVER_RUNS: Final = ("08", "25", "53", "57", "55P03")
 """The same where a user's expression is computed from values: it may take them for names of objects and settings."""
 
+READ_ANEW: Final = "run once with snapshot.mode when_needed, which reads all tables anew"
+"""What to do where changes are lost."""
+
 _OF_LANGUAGES: Final = re.compile(r"pl(?!an|aceholder)")
 """Of the server's source files those of PL/pgSQL and its like: they raise what a function's author says."""
 
@@ -63,6 +66,7 @@ def explain_failure(error: psycopg.Error, subject: Subject) -> SourceError:
     explained = explain(words, subject) if explain else None
     return explained or SourceError(
         f"PostgreSQL refused a statement ({state} {type(error).__name__}){words and ': '}{words}.",
+        todo="The server's log says which statement it was, and why.",
         sqlstate=state,
         table=subject.table,
     )
@@ -155,7 +159,7 @@ def publication_missing(publication: str) -> PublicationMissingError:
     return PublicationMissingError(
         f"The publication {publication} does not exist.",
         todo="Make it with CREATE PUBLICATION, or set publication.autocreate.mode to filtered. If it existed before,"
-        " changes made without it were never sent: take a new snapshot.",
+        f" changes made without it were never sent: {READ_ANEW}.",
         publication=publication,
     )
 
@@ -164,7 +168,7 @@ def slot_missing(slot: str) -> SlotMissingError:
     """The error for a slot that is not there, whoever noticed it."""
     return SlotMissingError(
         f"The replication slot {slot} does not exist.",
-        todo="If it was dropped, take a new snapshot; if the server is another one, restore the address.",
+        todo=f"If it was dropped, {READ_ANEW}; if the server is another one, restore the address.",
         slot=slot,
     )
 
@@ -185,7 +189,7 @@ def may_quote_values(error: psycopg.Error, subject: Subject) -> bool:
 def _without_sqlstate(error: psycopg.Error, subject: Subject) -> SourceError:
     """libpq gives no SQLSTATE when it cannot connect; its text holds addresses and names, never a password."""
     if not isinstance(error, psycopg.OperationalError):
-        return SourceError(f"The driver failed: {type(error).__name__}.")
+        return SourceError(f"The driver failed: {type(error).__name__}.", todo="--debug shows the whole error.")
     text = " ".join(str(error).split())
     if "max_wal_senders" in text:
         return _no_free_slot("WAL sender", "max_wal_senders", "end a replication connection", text, subject)

@@ -35,7 +35,7 @@ def ok(subject: str, found: str) -> Finding:
 
 
 def warning(subject: str, problem: str, todo: str) -> Finding:
-    """It works, but."""
+    """It works now, and may not tomorrow, or does other things than one may think."""
     return Finding(Severity.WARNING, subject, problem, todo)
 
 

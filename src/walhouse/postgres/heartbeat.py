@@ -17,7 +17,7 @@ from walhouse.postgres.connection import source_errors
 if TYPE_CHECKING:
     from walhouse.postgres.connection import Connection
 
-_LOGGER: Final = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _FATAL: Final = frozenset({"57P01", "42P01", "57P03", "25006"})
 """SQLSTATEs that end capture, as they end Debezium's: the server goes down or comes up, or the table is not there.
@@ -54,4 +54,4 @@ def beat(connection: Connection, query: str) -> None:
         except psycopg.Error as error:
             if error.sqlstate in _FATAL or connection.closed:
                 raise
-            _LOGGER.warning("heartbeat.action.query failed (SQLSTATE %s); capture goes on.", error.sqlstate)
+            log.warning("heartbeat.action.query failed (SQLSTATE %s); capture goes on.", error.sqlstate)

@@ -18,6 +18,7 @@ from walhouse.errors import DecodingNoticeError
 from walhouse.names import quote_postgres
 from walhouse.postgres.connection import connect
 from walhouse.postgres.copy_out import copied_blocks
+from walhouse.postgres.failure import READ_ANEW
 from walhouse.postgres.slot import slot_errors, when_free
 
 if TYPE_CHECKING:
@@ -31,13 +32,11 @@ if TYPE_CHECKING:
 
 _PEEK: Final = sql.SQL(
     "COPY (SELECT lsn, xid, data FROM pg_logical_slot_peek_binary_changes({slot}, {upto}, NULL,"
-    " 'proto_version', '1', 'publication_names', {publication}, 'messages', {messages})) TO STDOUT (FORMAT binary)"
+    " 'proto_version', '1', 'publication_names', {publication}, 'messages', 'true')) TO STDOUT (FORMAT binary)"
 )
 
 
-def peek_blocks(
-    settings: ConnectionSettings, slot: str, publication: str, upto: Lsn, *, messages: bool = True
-) -> Iterator[list[bytes]]:
+def peek_blocks(settings: ConnectionSettings, slot: str, publication: str, upto: Lsn) -> Iterator[list[bytes]]:
     """The blocks of a binary COPY of (lsn, xid, data), one a row; header and trailer of the COPY are among them.
 
     The rows are those of all commits that start before ``upto``, from the slot's position on. Raises
@@ -45,17 +44,11 @@ def peek_blocks(
     PublicationMissingError, TemporarySpaceError.
     """
     with closing(connect(settings)) as connection:
-        yield from decoded_blocks(settings, connection, slot, publication, upto, messages=messages)
+        yield from decoded_blocks(settings, connection, slot, publication, upto)
 
 
 def decoded_blocks(
-    settings: ConnectionSettings,
-    connection: Connection,
-    slot: str,
-    publication: str,
-    upto: Lsn,
-    *,
-    messages: bool = True,
+    settings: ConnectionSettings, connection: Connection, slot: str, publication: str, upto: Lsn
 ) -> Iterator[list[bytes]]:
     """As ``peek_blocks``, over a connection that nothing else uses meanwhile.
 
@@ -66,7 +59,6 @@ def decoded_blocks(
         slot=sql.Literal(slot),
         upto=sql.Literal(str(upto)),
         publication=sql.Literal(quote_postgres(publication)),  # the plug-in reads a list of identifiers
-        messages=sql.Literal("true" if messages else "false"),
     )
     notices: list[str] = []
 
@@ -110,8 +102,8 @@ def require_silence(notices: list[str], slot: str, upto: Lsn) -> None:
             f"While it decoded the slot {slot} up to {upto}, the server said: {'; '.join(notices[:3])}."
             " Changes may be missing from what it sent.",
             safe="Nothing of this range was committed and the slot was not moved.",
-            todo="If the publication is missing, changes made without it were never decoded: make it again, and take a"
-            " new snapshot. Otherwise look at the server's log.",
+            todo="If the publication is missing, changes made without it were never decoded: make it again, and"
+            f" {READ_ANEW}. Otherwise look at the server's log.",
             slot=slot,
             range=str(upto),
         )

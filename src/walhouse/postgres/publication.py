@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from walhouse.config.values import AutocreateMode
 from walhouse.errors import PublicationTableError, ReadOnlySourceError, SourceError
 from walhouse.names import TableName
 from walhouse.postgres.connection import source_errors
@@ -28,15 +28,6 @@ if TYPE_CHECKING:
     from walhouse.postgres.connection import Connection
 
 log = logging.getLogger("walhouse.capture")
-
-
-class PublicationMode(StrEnum):
-    """Debezium's ``publication.autocreate.mode``."""
-
-    FILTERED = "filtered"
-    ALL_TABLES = "all_tables"
-    DISABLED = "disabled"
-    NO_TABLES = "no_tables"
 
 
 class CapturedTables(Protocol):
@@ -115,38 +106,44 @@ def find_publication(connection: Connection, name: str) -> PublicationState | No
         published = published_tables(connection, name)
         existing = cursor.execute(_EXISTING).fetchall()
     facts = row["facts"]
-    publishes = frozenset(operation for operation in OPERATIONS if facts[f"pub{operation}"])
-    generated = _generated_columns(facts)
     return PublicationState(
         name=name,
         oid=row["oid"],
         all_tables=facts["puballtables"],
         via_root=facts["pubviaroot"],
-        publishes=publishes,
-        generated_columns=generated,
+        publishes=_operations(facts),
+        generated_columns=_generated_columns(facts),
         tables={TableName(table["nspname"], table["relname"]): table["entry"] for table in tables},
         published=frozenset(TableName(table["schemaname"], table["tablename"]) for table in published),
         existing=frozenset(table["oid"] for table in existing),
-        fingerprint=json.dumps(
-            {
-                "oid": row["oid"],
-                "version": [row["version"], row["owner"]],
-                "publishes": sorted(publishes),
-                "via_root": facts["pubviaroot"],
-                "generated_columns": generated,
-                "tables": {
-                    str(table["relation"]): [table["entry"], f"{table['nspname']}.{table['relname']}"]
-                    for table in sorted(tables, key=lambda table: table["relation"])
-                },
-                "schemas": {
-                    str(schema["schema"]): [schema["entry"], schema["nspname"]]
-                    for schema in sorted(schemas, key=lambda schema: schema["schema"])
-                },
-            },
-            ensure_ascii=False,
-            separators=(",", ":"),
-        ),
+        fingerprint=_fingerprint(row, tables, schemas),
     )
+
+
+def _fingerprint(
+    row: Mapping[str, Any], tables: Iterable[Mapping[str, Any]], schemas: Iterable[Mapping[str, Any]]
+) -> str:
+    """``PublicationState.fingerprint``: of the rows of ``_PUBLICATION``, ``_TABLES`` and ``_SCHEMAS``."""
+    identity = {
+        "oid": row["oid"],
+        "version": [row["version"], row["owner"]],
+        "publishes": sorted(_operations(row["facts"])),
+        "via_root": row["facts"]["pubviaroot"],
+        "generated_columns": _generated_columns(row["facts"]),
+        "tables": {
+            str(table["relation"]): [table["entry"], f"{table['nspname']}.{table['relname']}"]
+            for table in sorted(tables, key=lambda table: table["relation"])
+        },
+        "schemas": {
+            str(schema["schema"]): [schema["entry"], schema["nspname"]]
+            for schema in sorted(schemas, key=lambda schema: schema["schema"])
+        },
+    }
+    return json.dumps(identity, ensure_ascii=False, separators=(",", ":"))
+
+
+def _operations(facts: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(operation for operation in OPERATIONS if facts[f"pub{operation}"])
 
 
 def publishes_roots(connection: Connection, name: str, *, otherwise: bool) -> bool:
@@ -173,11 +170,11 @@ def ensure_publication(
         row = connection.execute("SELECT FROM pg_publication WHERE pubname = %s", [name]).fetchone()
     wanted = captured_tables(connection, selection, via_root=publishes_roots(connection, name, otherwise=via_root))
     if row is None:
-        _create(connection, name, PublicationMode(mode), wanted, via_root=via_root)
+        _create(connection, name, AutocreateMode(mode), wanted, via_root=via_root)
     state = read_publication(connection, name)
-    if mode == PublicationMode.FILTERED:
+    if mode == AutocreateMode.FILTERED:
         return _with_missing(connection, state, wanted)
-    if mode != PublicationMode.NO_TABLES:
+    if mode != AutocreateMode.NO_TABLES:
         require_published(state, wanted)
     return state
 
@@ -241,19 +238,19 @@ def drop_publication(connection: Connection, name: str) -> None:
 def _create(
     connection: Connection,
     name: str,
-    mode: PublicationMode,
+    mode: AutocreateMode,
     tables: list[TableName],
     *,
     via_root: bool,
 ) -> None:
     match mode:
-        case PublicationMode.DISABLED:
+        case AutocreateMode.DISABLED:
             raise publication_missing(name)
-        case PublicationMode.ALL_TABLES:
+        case AutocreateMode.ALL_TABLES:
             what: sql.Composable = sql.SQL(" FOR ALL TABLES")
-        case PublicationMode.NO_TABLES:
+        case AutocreateMode.NO_TABLES:
             what = sql.SQL("")
-        case PublicationMode.FILTERED:
+        case AutocreateMode.FILTERED:
             if not tables:
                 raise PublicationTableError(
                     f"The publication {name} was not made: no table of the source is captured by the configuration.",
@@ -272,7 +269,7 @@ def captured_tables(connection: Connection, selection: CapturedTables, *, via_ro
     return [name for name in (TableName(*row) for row in rows) if selection.captures(name)]
 
 
-def _generated_columns(facts: dict[str, Any]) -> str:
+def _generated_columns(facts: Mapping[str, Any]) -> str:
     """A column of 18, where it is a letter."""
     return str(facts.get("pubgencols", "n"))
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from walhouse.config.replica_identity import IdentityRules
     from walhouse.postgres.connection import Connection
 
-_LOGGER: Final = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def set_identities(connection: Connection, tables: Sequence[TableName], rules: I
             with source_errors(table=str(change.member)):
                 connection.execute(_alter(change))
         except PrivilegeError:
-            _LOGGER.warning(
+            log.warning(
                 "the replica identity stays as it is, for the user does not own the table: let its owner alter it",
                 extra={"fields": {"table": str(change.member), "wanted": str(change)}},
             )

@@ -27,7 +27,7 @@ from walhouse.errors import (
 )
 from walhouse.lsn import Lsn
 from walhouse.postgres.connection import LOCK_TIMEOUT_SECONDS, connect, source_errors
-from walhouse.postgres.failure import slot_missing
+from walhouse.postgres.failure import READ_ANEW, slot_missing
 from walhouse.postgres.standby import is_standby, starting_point_deadline
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def require_usable(state: SlotState, *, database: str) -> SlotState:
         raise SlotInvalidatedError(
             f"The server has invalidated the replication slot {name} ({reason}): WAL that it needs is gone.",
             safe="What bronze holds is safe, but changes after it are lost.",
-            todo="Drop the slot, take a new snapshot, and look at max_slot_wal_keep_size.",
+            todo=f"If it is wal_removed, raise max_slot_wal_keep_size; then {READ_ANEW}.",
             slot=name,
             reason=reason,
         )
@@ -226,9 +226,9 @@ def retained_bytes(connection: Connection, name: str) -> int | None:
     return None if row is None or row[0] is None else int(row[0])
 
 
-def when_free(action: Callable[[], Result], seconds: float = RELEASE_SECONDS) -> Result:
+def when_free(action: Callable[[], Result]) -> Result:
     """Try again while the slot is in use: after its reader was killed the server needs a moment to notice."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + RELEASE_SECONDS
     while True:
         try:
             return action()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.changes.columns import image_text
 from walhouse.changes.facts import facts_of
@@ -45,7 +45,7 @@ def invisible_changes(changes: DataFrame, visibility: Visibility | SeenBefore, h
     if isinstance(visibility, SeenBefore):
         assert visibility.lsn >= h.page_aligned(), "a standby's snapshot is exact, or nothing can be proven by it"
         return changes.limit(0)
-    running = F.col("xid").isin(sorted(visibility.xip)) if visibility.xip else F.lit(False)  # noqa: FBT003  (F.lit)
+    running = F.col("xid").isin(sorted(visibility.xip)) if visibility.xip else F.lit(False)
     return changes.where(
         (F.col("commit_lsn") < int(h))
         & (F.col("op") != Op.READ.value)
@@ -129,7 +129,7 @@ def _as_base(rows: DataFrame, relation: RelationDescription) -> DataFrame:
         nothing.alias("before_kind"),
         F.lit(None).cast("array<string>").alias("unchanged"),
         F.lit(None).cast(_SNAPSHOT).alias("snapshot"),
-        F.lit(True).alias("superseded"),  # noqa: FBT003  (F.lit's value)
+        F.lit(True).alias("superseded"),
         F.lit(relation.version).alias("relation_version"),
         nothing.alias("before"),
         packed(texts).alias("after"),

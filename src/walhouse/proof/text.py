@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -25,7 +25,6 @@ from pyspark.sql.types import (
 )
 
 from walhouse.gold.columns import RESCUED
-from walhouse.gold.types import base_type
 from walhouse.names import quote, quote_postgres
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def gold_texts(columns: Sequence[GoldColumn], schema: StructType) -> Column:
 
 def change_text(text: Column, column: ColumnDescription) -> Column:
     """A column's text in a change's image as the proof writes it: only floats differ."""
-    match base_type(column):
+    match column.resolved_type:
         case "float8":
             return _bits(text.try_cast("double"), _FLOAT8)
         case "float4":
@@ -78,7 +77,7 @@ def change_text(text: Column, column: ColumnDescription) -> Column:
 
 def _source_expression(column: ColumnDescription) -> str:
     name = quote_postgres(column.name)
-    match base_type(column):
+    match column.resolved_type:
         case "float8":
             return f"CASE WHEN {name} = 'NaN' THEN '{_FLOAT8.nan}' ELSE encode(float8send({name}), 'hex') END"
         case "float4":

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
 from walhouse.bronze.failure import on_driver

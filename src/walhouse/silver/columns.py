@@ -150,7 +150,17 @@ def silver_columns(
         nothing = _nothing_shown(kind, column, masks, hidden[name]) if name in hidden else None
         cut = masks.cut_to(relations[-1].name, column)
         cut = cut if cut is not None and can_be_cut(column, cut) else None
-        return SilverColumn(name, field, column, kind, slot, name in hidden, name in left_out, cut, nothing)
+        return SilverColumn(
+            name,
+            field,
+            column,
+            kind,
+            slot,
+            hidden=name in hidden,
+            left_out=name in left_out,
+            cut=cut,
+            nothing_shown=nothing,
+        )
 
     return tuple(made(slot, name, column, kind) for slot, (name, (column, kind)) in enumerate(shown.items()))
 

@@ -11,9 +11,9 @@ Source: Debezium documentation, PostgreSQL connector, ``event.converting.failure
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.errors import ConversionError
 from walhouse.lsn import Lsn
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from walhouse.names import TableName
 
-_LOGGER: Final = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 def require_converted(events: DataFrame, table: TableName, schema: StructType) -> None:
@@ -51,7 +51,7 @@ def warn_of_unconverted(events: DataFrame, table: TableName, count: int) -> None
     found = _first(events) if count else None
     if found is not None:
         lsn, columns = found
-        _LOGGER.warning(
+        log.warning(
             "%s: %d values cannot be converted: NULL in silver, or elements of them, with their texts beside them;"
             " the first at %s: %s.",
             table,

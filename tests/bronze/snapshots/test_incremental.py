@@ -304,7 +304,7 @@ def test_rows_ahead_of_the_stream_are_applied_only_when_the_stream_is_there(
         raise SourceUnreachableError("The process ended between the chunks and the stream.")
 
     house.snapshot([T], where="id <= 10")
-    monkeypatch.setattr("walhouse.bronze.requested.insert_lsn", end_of_the_process)
+    monkeypatch.setattr("walhouse.bronze.requests.serve.insert_lsn", end_of_the_process)
     with pytest.raises(SourceUnreachableError):
         house.capture()
     monkeypatch.undo()

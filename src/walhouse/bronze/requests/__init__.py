@@ -1,1 +1,1 @@
-"""What is asked of a capture, and what is answered: signals by every channel, notifications."""
+"""What is asked of a capture, what is done about it, and what is answered: signals, ``serve``, notifications."""

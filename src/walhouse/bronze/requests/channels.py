@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from walhouse.bronze.requests.notifications import storable
@@ -46,7 +46,7 @@ COLUMNS: Final = StructType(
 )
 
 _WRITTEN_SECONDS: Final = 2.0
-"""A last line without an end is one if nothing was written behind it for so long."""
+"""A last line without a line break counts as whole once nothing was written to the file for so long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from walhouse.errors import RequestRefusedError, TableNotReadError
@@ -110,7 +110,7 @@ class Notification:
 COLUMNS: Final = StructType(
     [
         StructField("id", StringType(), metadata={"comment": "Id of the signal that this answers"}),
-        StructField("aggregate_type", StringType(), metadata={"comment": "Incremental Snapshot or Signal"}),
+        StructField("aggregate_type", StringType(), metadata={"comment": "Initial or Incremental Snapshot, or Signal"}),
         StructField("type", StringType(), metadata={"comment": "STARTED, IN_PROGRESS, TABLE_SCAN_COMPLETED ..."}),
         StructField("additional_data", MapType(StringType(), StringType()), metadata={"comment": "What it tells"}),
         StructField("timestamp", LongType(), metadata={"comment": "When it was written, milliseconds since 1970"}),

@@ -20,7 +20,7 @@ from walhouse.bronze.requests.notifications import INCREMENTAL, INITIAL, SIGNAL,
 from walhouse.bronze.snapshots.queue import QueuedTable
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
 from walhouse.config.filters import any_matches
-from walhouse.config.java_regex import PatternError, compile_pattern
+from walhouse.config.java_regex import require_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -68,43 +68,22 @@ def _as_sql(text: str) -> str:
     return text
 
 
-def _compiled(pattern: str) -> str:
-    """A pattern that can be matched."""
-    try:
-        compile_pattern(pattern)
-    except (PatternError, OverflowError, RecursionError) as error:
-        raise ValueError(f"the pattern {pattern!r}: {error}") from None
-    return pattern
-
-
 class _Data(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, alias_generator=lambda name: name.replace("_", "-"))
 
 
 class _Condition(_Data):
-    data_collection: str
+    data_collection: Annotated[str, AfterValidator(require_pattern)]
     filter: Annotated[str, Field(min_length=1), AfterValidator(_as_sql)]
-
-    @field_validator("data_collection")
-    @classmethod
-    def _pattern(cls, pattern: str) -> str:
-        return _compiled(pattern)
 
 
 class _Snapshot(_Data):
     """The data of execute-, stop-, pause- and resume-snapshot."""
 
-    data_collections: tuple[str, ...] = ()
+    data_collections: tuple[Annotated[str, AfterValidator(require_pattern)], ...] = ()
     type: SnapshotKind = SnapshotKind.INCREMENTAL
     additional_conditions: tuple[_Condition, ...] = ()
     surrogate_key: Annotated[str, AfterValidator(_as_sql)] | None = None
-
-    @field_validator("data_collections")
-    @classmethod
-    def _patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        for pattern in patterns:
-            _compiled(pattern)
-        return patterns
 
     @field_validator("type", mode="before")
     @classmethod

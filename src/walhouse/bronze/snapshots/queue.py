@@ -16,6 +16,8 @@ from walhouse.names import TableName
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from walhouse.changes.facts import Place
+
 ADDED: Final = "added"
 """How the request begins, before the table's OID, that reads a table of which bronze lacks rows."""
 
@@ -41,7 +43,7 @@ class QueuedTable:
     chunks: int = 0
     repairs: int = 0
     """How many times all of its incomplete rows were read again before."""
-    tried: tuple[int, int] | None = None
+    tried: Place | None = None
     """Up to which place, a commit LSN and a seq, its incomplete rows were read again this time."""
     not_before: int | None = None
     """A transaction id: it may be read once all before it have ended. Earlier ones wrote rows that were not sent."""

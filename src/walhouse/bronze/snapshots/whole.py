@@ -42,14 +42,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from walhouse.bronze.progress import Progress
+    from walhouse.bronze.requests.notifications import Notification
     from walhouse.lsn import Lsn
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.slot import ExportedSnapshot
     from walhouse.postgres.snapshot import LockHolder
-
-
-"""Of so many tables rows are counted while they are written; those of more by one look at bronze."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,19 +174,7 @@ class WholeSnapshots(BronzeReader):
     def _append(self, progress: Progress, pieces: Sequence[Piece], session: _Session) -> PassOfSnapshot:
         """One pass: the pieces' rows, what describes them, and the state after them."""
         reading, at = progress.queue.whole[0], session.exported.consistent_point
-        left, told = after_pieces(reading, pieces)
-        if not left.tables and progress.queue.has_none_of(reading.request):
-            told.append(note_of(left, Event.COMPLETED))
-        upcoming = replace(
-            progress.next(progress.captured_to, progress.publication),
-            messages=progress.messages,
-            queue=replace(
-                progress.queue.with_reading(left),
-                next_chunk=pieces[-1].number + 1 if pieces else progress.queue.next_chunk,
-            ),
-        ).telling(*told)
-        waits = upcoming.is_reading or at > upcoming.captured_to
-        upcoming = upcoming.opened() if waits else upcoming.closed()
+        upcoming, told = _after(progress, pieces, at)
         described = {piece.relation.name: piece.relation for piece in pieces}
         announced = self._announced((self._tables() if progress.pass_number == 0 else described).values())
         upcoming = replace(upcoming, counts=(("relations", len(announced)),))
@@ -221,6 +207,24 @@ class WholeSnapshots(BronzeReader):
         last = str(pieces[-1].relation.name) if pieces else ""
         counted = {of: of_tables[table] for table, of in wholly.items() if table in of_tables}
         return PassOfSnapshot(written, at, rows, last, counted)
+
+
+def _after(progress: Progress, pieces: Sequence[Piece], at: Lsn) -> tuple[Progress, list[Notification]]:
+    """The progress with these pieces read, whose rows stand at ``at``, and what it tells of them."""
+    reading = progress.queue.whole[0]
+    left, told = after_pieces(reading, pieces)
+    if not left.tables and progress.queue.has_none_of(reading.request):
+        told.append(note_of(left, Event.COMPLETED))
+    upcoming = replace(
+        progress.next(progress.captured_to, progress.publication),
+        messages=progress.messages,
+        queue=replace(
+            progress.queue.with_reading(left),
+            next_chunk=pieces[-1].number + 1 if pieces else progress.queue.next_chunk,
+        ),
+    ).telling(*told)
+    waits = upcoming.is_reading or at > upcoming.captured_to
+    return upcoming.opened() if waits else upcoming.closed(), told
 
 
 def _passing_name(slot: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.errors import QueryError
 from walhouse.lakehouse.tables import table_exists

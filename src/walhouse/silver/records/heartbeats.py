@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.pgoutput.row import Kind
 from walhouse.silver.records.connect_schema import heartbeat_key_schema, heartbeat_value_schema

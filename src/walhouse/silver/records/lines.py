@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.pgoutput.row import Op
 from walhouse.silver.columns import fields_of_version
@@ -118,7 +118,7 @@ def lines_of_no_table(
         "xid",
         (F.lit(None).cast("string") if collection is None else collection).alias("collection"),
         F.lit(None).cast("string").alias("read"),
-        (F.lit(False) if counted is None else counted).alias("counted"),  # noqa: FBT003  (F.lit's value)
+        (F.lit(False) if counted is None else counted).alias("counted"),
         text.alias("line"),
     )
 

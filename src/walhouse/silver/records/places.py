@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
-from pyspark.sql import functions as F  # noqa: N812  (the name everybody knows it by)
+from pyspark.sql import functions as F
 
 from walhouse.silver.records.connect_schema import transaction_key_schema, transaction_value_schema
 from walhouse.silver.records.lines import AFTER_ALL, MESSAGES, line, lines_of_no_table

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from walhouse.silver.types.lengths import can_be_cut, length, scale
-from walhouse.silver.types.registry import base_type
 
 if TYPE_CHECKING:
     from walhouse.names import TableName
@@ -27,7 +26,7 @@ def note_parameters(table: TableName, column: ColumnDescription, notes: ColumnNo
         return {"truncateLength": str(limit)} if can_be_cut(column, limit) else {}
     if notes.is_masked(table, column.name):
         return {"masked": "true"}
-    name = column.declared_type or base_type(column)
+    name = column.declared_type or column.resolved_type
     if name is None or not notes.tells_source(table, column.name, name):
         return {}
     known = {"type": name.upper(), "length": length(column), "scale": scale(column), "name": column.name}

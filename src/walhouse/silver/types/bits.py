@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import BinaryType, BooleanType
 
-from walhouse.silver.types.silver_type import SilverType, typmod, when_like
+from walhouse.silver.types.silver_type import SilverType, when_like
 
 if TYPE_CHECKING:
     from walhouse.pgoutput.column import ColumnDescription
@@ -22,12 +22,12 @@ _UNLIMITED: Final = 2147483647
 
 def bit(column: ColumnDescription, _: TypeModes) -> SilverType:
     """bit(1), which is a boolean, or bit(n)."""
-    return _boolean() if typmod(column) == 1 else _bits(typmod(column))
+    return _boolean() if column.modifier == 1 else _bits(column.modifier)
 
 
 def varbit(column: ColumnDescription, _: TypeModes) -> SilverType:
     """bit varying(1), which is a boolean, bit varying(n), or one without a limit."""
-    length = typmod(column)
+    length = column.modifier
     return _boolean() if length == 1 else _bits(length if length > 0 else _UNLIMITED)
 
 

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import BinaryType, DecimalType, DoubleType, IntegerType, StringType, StructField, StructType
 
+from walhouse.pgoutput.column import numeric_modifiers
 from walhouse.silver.modes import DecimalMode
-from walhouse.silver.types.silver_type import SilverType, let, like, typmod, when_like
+from walhouse.silver.types.silver_type import SilverType, let, like, when_like
 
 if TYPE_CHECKING:
     from walhouse.pgoutput.column import ColumnDescription
@@ -39,15 +40,14 @@ _WORDS: Final = {"NaN": "NAN", "Infinity": "POSITIVE_INFINITY", "-Infinity": "NE
 
 def numeric(column: ColumnDescription, modes: TypeModes) -> SilverType:
     """numeric(p,s), or numeric without modifiers."""
-    modifier = typmod(column)
+    modifiers = numeric_modifiers(column.modifier)
     if modes.decimal is DecimalMode.DOUBLE:
         return _double()
     if modes.decimal is DecimalMode.STRING:
-        return _plain(0 if modifier < 0 else precision_and_scale(modifier)[1])
-    if modifier < 0:
+        return _plain(0 if modifiers is None else modifiers.scale)
+    if modifiers is None:
         return _exact_text() if modes.decimal is DecimalMode.NATIVE else _variable_scale()
-    precision, scale = precision_and_scale(modifier)
-    return _native(precision, scale) if modes.decimal is DecimalMode.NATIVE else _decimal(precision, scale)
+    return _native(*modifiers) if modes.decimal is DecimalMode.NATIVE else _decimal(*modifiers)
 
 
 def numeric_element(column: ColumnDescription, modes: TypeModes) -> SilverType:
@@ -149,12 +149,6 @@ def money(_: ColumnDescription, modes: TypeModes) -> SilverType:
         version=1,
         parameters={"scale": str(digits)},
     )
-
-
-def precision_and_scale(modifier: int) -> tuple[int, int]:
-    """What a numeric's typmod holds: the precision above, the scale in the low 11 bits, signed since PostgreSQL 15."""
-    bits = modifier - 4
-    return (bits >> 16) & 0xFFFF, ((bits & 0x7FF) ^ 1024) - 1024
 
 
 def _decimal(precision: int, scale: int) -> SilverType:

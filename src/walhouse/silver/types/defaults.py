@@ -15,8 +15,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from walhouse.names import string_literal
-from walhouse.silver.types.decimals import precision_and_scale
-from walhouse.silver.types.silver_type import typmod
+from walhouse.pgoutput.column import numeric_modifiers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,7 +91,7 @@ def default_text(column: ColumnDescription) -> str | None:
         return None
     if column.type_oid == _BOOL:
         return "t" if text.lower() == "true" else "f"
-    return _scaled(text, typmod(column)) if column.type_oid == _NUMERIC else text
+    return _scaled(text, column.modifier) if column.type_oid == _NUMERIC else text
 
 
 def _literal(expression: str, stand_in: str) -> str | None:
@@ -114,8 +113,10 @@ def _enum_label(expression: str, type_name: str | None) -> str | None:
 
 def _scaled(number: str, modifier: int) -> str | None:
     """With the digits of the column's scale, as a value has them; None if it has more."""
-    if modifier < 0 or (scale := precision_and_scale(modifier)[1]) < 0:
+    modifiers = numeric_modifiers(modifier)
+    if modifiers is None or modifiers.scale < 0:
         return number
+    scale = modifiers.scale
     whole, _, fraction = number.partition(".")
     fraction = fraction.rstrip("0")
     if len(fraction) > scale:

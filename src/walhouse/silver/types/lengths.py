@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from walhouse.silver.types.registry import base_type
-from walhouse.silver.types.silver_type import typmod
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -40,7 +37,7 @@ _TIME_LENGTHS: Final[Mapping[str, int]] = {"time": 8, "timetz": 14, "timestamp":
 
 def length(column: ColumnDescription) -> int:
     """Digits of a number, bits of a bit string, characters of anything else; -1 if unknown."""
-    name, modifier = _scalar_type(column), typmod(column)
+    name, modifier = _scalar_type(column), column.modifier
     if name in _TIME_LENGTHS:
         return _TIME_LENGTHS[name] + {-1: 7, 0: 0, 1: 3}.get(modifier, modifier + 1)
     if name == "numeric":
@@ -59,7 +56,7 @@ def can_be_cut(column: ColumnDescription, limit: int) -> bool:
 
 def scale(column: ColumnDescription) -> int:
     """Digits after the point, also of seconds; 0 for what has none."""
-    name, modifier = _scalar_type(column), typmod(column)
+    name, modifier = _scalar_type(column), column.modifier
     if name == "numeric":
         return 0 if modifier < 0 else (modifier - 4) & 0xFFFF
     if name in _TIME_LENGTHS or name == "interval":
@@ -69,7 +66,7 @@ def scale(column: ColumnDescription) -> int:
 
 def _scalar_type(column: ColumnDescription) -> str:
     """An array's element; empty for an array of domains, of which the driver knows nothing, and if it is unknown."""
-    name = base_type(column) or ""
+    name = column.resolved_type or ""
     if column.element_type is None:
         return name
     return column.element_type if name == f"_{column.element_type}" else ""

@@ -118,19 +118,12 @@ UNKNOWN: Final[Mapping[str, Rule]] = dict.fromkeys(
 )
 """Types that Debezium does not know and that the JDBC driver prints in its own way."""
 
-_BUILT_IN: Final[Mapping[int, str]] = {
-    16: "bool", 17: "bytea", 18: "char", 19: "name", 20: "int8", 21: "int2", 23: "int4", 25: "text", 26: "oid",
-    114: "json", 700: "float4", 701: "float8", 1042: "bpchar", 1043: "varchar", 1082: "date", 1083: "time",
-    1114: "timestamp", 1184: "timestamptz", 1700: "numeric", 2950: "uuid", 3802: "jsonb",
-}  # fmt: skip
-"""Types whose OID is the same on every server, for a column that the catalog no longer knew when it was read."""
-
 
 def silver_type(column: ColumnDescription, modes: TypeModes = DEFAULTS) -> SilverType | None:
     """The type that a column has in silver; None if Debezium leaves the column out."""
     if is_array(column) and (rule := _element_rule(column)):
         return _array(column, modes, rule)
-    rule = _rule(base_type(column), is_enum=column.kind == "e")
+    rule = _rule(column.resolved_type, is_enum=column.kind == "e")
     if rule is not None:
         return rule(column, modes)
     if not modes.unknown:
@@ -138,7 +131,7 @@ def silver_type(column: ColumnDescription, modes: TypeModes = DEFAULTS) -> Silve
     if column.element_type is not None:
         shape = UNKNOWN.get(column.element_type) if is_array(column) else None
         return array(replace(column, enum_labels=None), modes, shape or binary.text_as_bytes, required=True)
-    return UNKNOWN.get(base_type(column) or "", binary.text_as_bytes)(column, modes)
+    return UNKNOWN.get(column.resolved_type or "", binary.text_as_bytes)(column, modes)
 
 
 def _array(column: ColumnDescription, modes: TypeModes, rule: Rule) -> SilverType | None:
@@ -161,16 +154,11 @@ def _rule(name: str | None, *, is_enum: bool) -> Rule | None:
     return scalars.enum if is_enum else RULES.get(name or "")
 
 
-def base_type(column: ColumnDescription) -> str | None:
-    """``typname`` of the column's base type, by the catalog, else by the OID in the Relation message."""
-    return column.base_type or _BUILT_IN.get(column.type_oid)
-
-
 def source_type(column: ColumnDescription) -> str | None:
     """The column's type on the source. A modifier that only the message told stands as the number that it is."""
     if column.type_name is not None or column.typmod < 0:
-        return column.type_name or base_type(column)
-    return f"{base_type(column)} (modifier {column.typmod})"
+        return column.type_name or column.resolved_type
+    return f"{column.resolved_type} (modifier {column.typmod})"
 
 
 def describe(column: ColumnDescription, kind: SilverType) -> str:

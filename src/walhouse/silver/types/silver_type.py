@@ -56,11 +56,6 @@ Rule = Callable[[ColumnDescription, TypeModes], SilverType | None]
 """What a column becomes under these modes; None: Debezium leaves the column out."""
 
 
-def typmod(column: ColumnDescription) -> int:
-    """The modifier that holds after domains are resolved; -1 if there is none."""
-    return column.typmod if column.base_typmod is None else column.base_typmod
-
-
 def like(text: str, pattern: str) -> str:
     r"""True if the whole text matches. ``\z``, since ``$`` would let a line end pass."""
     return rf"{text} RLIKE r'^(?:{pattern})\z'"

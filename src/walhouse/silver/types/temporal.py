@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.types import DataType, DateType, IntegerType, LongType, StringType, TimestampNTZType
 
 from walhouse.silver.modes import TimeMode
-from walhouse.silver.types.silver_type import SilverType, let, like, typmod, when_like
+from walhouse.silver.types.silver_type import SilverType, let, like, when_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,7 +85,7 @@ def time(column: ColumnDescription, modes: TypeModes) -> SilverType:
             return _integer(IntegerType(), "int32", "org.apache.kafka.connect.data.Time", milliseconds)
         case TimeMode.NANOSECONDS:
             return _integer(LongType(), "int64", "io.debezium.time.NanoTime", since_midnight(9))
-        case TimeMode.ADAPTIVE if 0 <= typmod(column) <= 3:
+        case TimeMode.ADAPTIVE if 0 <= column.modifier <= 3:
             return _integer(IntegerType(), "int32", "io.debezium.time.Time", milliseconds)
     return _integer(LongType(), "int64", "io.debezium.time.MicroTime", since_midnight(6))
 
@@ -97,7 +97,7 @@ def _iso_time(text: str) -> str:
 
 def timestamp(column: ColumnDescription, modes: TypeModes) -> SilverType:
     """Since the epoch, taken as UTC; adaptive: milliseconds up to three decimals, else microseconds."""
-    short = 0 <= typmod(column) <= 3
+    short = 0 <= column.modifier <= 3
     match modes.time:
         case TimeMode.ISOSTRING:
             return _iso_text("io.debezium.time.IsoTimestamp", _iso_timestamp, "'1970-01-01T00:00:00Z'")
@@ -161,7 +161,7 @@ def zoned_time(_: ColumnDescription, __: TypeModes) -> SilverType:
 
 def zoned_timestamp(column: ColumnDescription, _: TypeModes) -> SilverType:
     """ISO text in UTC with exactly as many decimals as the type has."""
-    modifier = typmod(column)
+    modifier = column.modifier
     decimals = 6 if modifier < 0 else modifier
 
     def convert(text: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from walhouse.silver.modes import TimeMode
-from walhouse.silver.types.silver_type import SilverType, let, like, typmod
+from walhouse.silver.types.silver_type import SilverType, let, like
 from walhouse.silver.types.temporal import (
     PLAIN_DATE,
     TIME,
@@ -86,7 +86,7 @@ def zoned_timestamp_element(column: ColumnDescription, modes: TypeModes) -> Silv
     scalar = zoned_timestamp(column, modes)
     if modes.time is TimeMode.NATIVE:
         return scalar
-    modifier = typmod(column)
+    modifier = column.modifier
     fraction = f".{'0' * (6 if modifier < 0 else modifier)}" if modifier else ""
     return _shown_by_java(scalar, {"-infinity": f"+292269055-12-02T23:00:00{fraction}Z"})
 

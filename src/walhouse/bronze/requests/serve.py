@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from walhouse.bronze.snapshots.incremental import IncrementalSnapshots
     from walhouse.bronze.snapshots.queue import SnapshotQueue
     from walhouse.bronze.snapshots.whole import PassOfSnapshot, WholeSnapshots
+    from walhouse.changes.facts import Place
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lsn import Lsn
     from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.key_chunks import Key
 
-    Place = tuple[int, int]
     Incomplete = Callable[[TableName, Place | None], tuple[Sequence[Key], Place | None]]
     """The keys of the next incomplete rows of a table after a place, and the place of the last."""
 
@@ -51,8 +51,8 @@ hides."""
 
 
 @dataclass(frozen=True, slots=True)
-class Requested:
-    """Follows what is asked for of one source."""
+class Requests:
+    """Serves what is asked for of one source, one step at a time."""
 
     _settings: CaptureSettings
     _relations: RelationCatalog
