@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.bronze.test_progress import PROGRESS
 from walhouse.bronze.progress import NO_SIGNALS
-from walhouse.bronze.requests.channels import SignalChannels, SignalSettings, give_signal
+from walhouse.bronze.requests.channels import SignalChannels, SignalSettings, ensure_signals, give_signal
 from walhouse.bronze.requests.signals import Signal
 from walhouse.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
     from walhouse.lakehouse.layout import LakeLayout
@@ -171,3 +172,16 @@ def test_a_table_of_signals_that_was_made_again_is_read_from_its_beginning(
     shutil.rmtree(lake.folder(lake.ops("signals")))
     assert given("b") == ["b"], "its versions are those that were read of the other"
     assert given("c") == ["c"]
+
+
+def test_the_insert_that_operations_gives_asks_for_that_table(
+    spark: SparkSession, lake: LakeLayout, channels: SignalChannels
+) -> None:
+    """Spark takes one of two backslashes out of a text that is not raw, and what is left is no JSON."""
+    documented = Path(__file__).parents[3] / "docs" / "OPERATIONS.md"
+    [insert] = re.findall(r"`(INSERT INTO ops\.signals .*?)`", documented.read_text("utf-8"))
+    ensure_signals(spark, lake)
+    spark.sql(insert.replace("ops.signals", str(lake.ops("signals"))))
+    [signal] = channels.read(replace(PROGRESS, signals=NO_SIGNALS)).signals
+    assert signal.type == "execute-snapshot"
+    assert json.loads(signal.data or "") == {"data-collections": [r"shop\.orders"]}
