@@ -102,13 +102,13 @@ def table(result: Json) -> str:
 
     def row(what: str, theirs: str, ours: str, ratio: str, phases: tuple[str, str]) -> str:
         cells = [
-            what, f"{rates[theirs]:,}", f"{rates[ours]:,}", f"{ratios[ratio]:.1f}×",
+            what, f"{rates[theirs]:,}", f"{rates[ours]:,}", f"{ratios[ratio]:.2f}×",
             f"{_own(cpu, theirs)} / {_own(cpu, ours)}", f"{_tree(memory, phases[0])} / {_tree(memory, phases[1])}",
         ]  # fmt: skip
         return f"| {' | '.join(cells)} |"
 
     lines = [
-        "| | Debezium, no sink: /s | walhouse, into Delta: /s | ratio | CPU-s per million | peak memory, MiB |",
+        "| | Debezium, no sink: /s | walhouse, into Delta: /s | ratio | CPU-s per million, each | peak MiB, each |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
         row(
             "initial snapshot → bronze", "debezium_snapshot", "walhouse_snapshot", "snapshot",
@@ -127,7 +127,7 @@ def table(result: Json) -> str:
             ("debezium_incremental_default", "walhouse_incremental"),
         ),
     ]  # fmt: skip
-    return "\n".join([*lines, "", _small_pass_text(result), _load_text(result), "", _run_text(result)])
+    return "\n".join([*lines, "", _small_pass_text(result), "", _load_text(result), "", _run_text(result)])
 
 
 def _small_pass_text(result: Json) -> str:
