@@ -172,6 +172,7 @@ class Walhouse:
             self._connect(),
             settings.connection,
             slot=settings.slot,
+            begun=self.layout.has_begun and settings.snapshots.mode.streams(),
             failover=settings.failover,
             publication=settings.publication,
             mode=settings.publication_mode,

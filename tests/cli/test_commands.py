@@ -60,6 +60,26 @@ def test_check_names_what_is_missing_and_ends_with_exit_code_3(
     assert slots(database) == []
 
 
+@pytest.mark.parametrize("mode", ["no_data", "initial_only"])
+def test_check_tells_of_a_slot_that_is_gone_where_a_lake_goes_on_from_it(
+    mode: str, database: Database, configure: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    database.execute(*SHOP)
+    conf = configure(snapshot_mode=mode)
+
+    def of_the_slot() -> list[str]:
+        capsys.readouterr()
+        assert run(["check", "--conf", conf, "--format", "json"]) == 0
+        findings = json.loads(capsys.readouterr().out)
+        return [each["severity"] for each in findings if each["subject"].startswith("slot ")]
+
+    assert of_the_slot() == ["ok"]
+    assert run(["capture", "--conf", conf]) == 0
+    for name in slots(database):
+        database.execute(f"SELECT pg_drop_replication_slot('{name}')")
+    assert of_the_slot() == ["warning" if mode == "no_data" else "ok"]
+
+
 def test_a_server_that_is_not_there_and_a_wrong_password_are_exit_code_3_without_a_traceback(
     configure: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

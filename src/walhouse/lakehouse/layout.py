@@ -107,6 +107,11 @@ class LakeLayout:
         """The same; the lake must be local."""
         return self.schema_folder(table.schema) / table.table
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a local lake has a bronze table; of one that a catalog keeps it takes a session to tell."""
+        return self.path is not None and (self.folder(self.bronze) / "_delta_log").is_dir()
+
     def schema_folder(self, schema: str) -> Path:
         """The folder of a schema on a local lake; there must be one."""
         assert self.path is not None

@@ -24,6 +24,7 @@ from walhouse.postgres.catalog import describe_tables
 from walhouse.postgres.connection import connect, one_row, source_errors
 from walhouse.postgres.encoding import NO_ENCODING, NO_ENCODING_TODO, encoding_of
 from walhouse.postgres.failover_health import failover_problems
+from walhouse.postgres.failure import slot_missing
 from walhouse.postgres.finding import Finding, Severity, error, ok, warning
 from walhouse.postgres.identity_health import planned_identities, with_planned
 from walhouse.postgres.publication import OPERATIONS, captured_tables, find_publication
@@ -58,6 +59,7 @@ def check_source(
     settings: ConnectionSettings,
     *,
     slot: str,
+    begun: bool = False,
     failover: bool = False,
     publication: str,
     mode: str,
@@ -71,8 +73,8 @@ def check_source(
 ) -> list[Finding]:
     """All findings, in the order in which they should be mended. Raises SourceError only if the server goes away.
 
-    ``columns``, ``masks`` and ``identities``: what the configuration says about columns and replica identities;
-    ``has_field``: whether events show a column of its type.
+    ``begun``: a lake goes on from the slot. ``columns``, ``masks`` and ``identities``: what the configuration says
+    about columns and replica identities; ``has_field``: whether events show a column of its type.
     """
     state = find_publication(connection, publication)
     root = via_root if state is None else state.via_root
@@ -83,7 +85,7 @@ def check_source(
     return [
         *_server(connection),
         *_replication_right(settings),
-        *_slot(connection, slot, found, settings.database),
+        *_slot(connection, slot, found, settings.database, begun=begun),
         *(failover_problems(connection, slot, found) if failover else ()),
         *_publication(connection, publication, state, mode, tables),
         *planning,
@@ -135,9 +137,13 @@ def _replication_right(settings: ConnectionSettings) -> Iterator[Finding]:
         yield error("replication right", refusal.problem, refusal.todo_text)
 
 
-def _slot(connection: Connection, name: str, state: SlotState | None, database: str) -> Iterator[Finding]:
+def _slot(
+    connection: Connection, name: str, state: SlotState | None, database: str, *, begun: bool
+) -> Iterator[Finding]:
     if state is None:
-        yield from _free_slots(connection, name)
+        missing = slot_missing(name)
+        lost = warning(f"slot {name}", f"{missing.problem} The lake goes on from it.", missing.todo_text)
+        yield from [lost] if begun else _free_slots(connection, name)
         return
     try:
         require_usable(state, database=database)
