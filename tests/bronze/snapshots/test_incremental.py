@@ -89,6 +89,23 @@ def test_it_is_told_how_many_rows_were_read_in_one_pass_and_in_many(
     assert [row[0] for row in ended.select("additional_data.total_rows_scanned").collect()] == ["500", "500"]
 
 
+def test_rows_are_told_of_a_table_between_whose_chunks_another_was_read_whole(
+    spark: SparkSession, table: Database, lake: LakeLayout, house: Walhouse
+) -> None:
+    table.execute("CREATE TABLE u (id int PRIMARY KEY)", "INSERT INTO u VALUES (1)")
+    request = house.snapshot([T])
+    with house._writing():
+        capture = house._capture()
+        capture.begin(starts=True)
+        capture.requests.take_signals()
+        capture.requests.read(lambda _: None)
+        assert [each.chunks for each in capture.progress.queue.tables] == [2]
+    house.signal("execute-snapshot", {"data-collections": [r"public\.u"], "type": "blocking"})
+    house.capture()
+    told = [note.data for note in notifications_of(spark, lake, request) if "status" in note.data]
+    assert [(each["status"], each["total_rows_scanned"]) for each in told] == [("SUCCEEDED", "500")]
+
+
 def test_a_part_of_a_table_is_read_by_a_condition_and_the_last_chunk_ends_where_the_table_did(
     spark: SparkSession, table: Database, lake: LakeLayout, house: Walhouse
 ) -> None:
