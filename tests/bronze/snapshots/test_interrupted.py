@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
 
 from tests.bronze.snapshots.conftest import T
+from tests.bronze.snapshots.test_whole import SMALL
 from tests.fixtures_house import logged_in_as
 from tests.fixtures_server import login_role
+from walhouse.bronze.append import append
+from walhouse.bronze.requests.notifications import notifications_of
 from walhouse.changes.images import text_at
 from walhouse.errors import LockTimeoutError
 from walhouse.names import TableName
@@ -204,3 +207,37 @@ def test_a_partition_that_was_filled_before_it_was_attached_is_read_and_one_that
     assert _proven(house) == {"born": True, "filled": True}
     events = spark.table(str(lake.silver(TableName("public", "born")))).select("op").distinct()
     assert [row["op"] for row in events.collect()] == ["c"]
+
+
+def test_a_table_that_may_not_be_read_further_is_whole_once_it_may(
+    spark: SparkSession,
+    database: Database,
+    lake: LakeLayout,
+    make_house: MakeHouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was known of it is without effect from the first part on: it is not left at that part."""
+    with login_role(database, "REPLICATION") as reader:
+        database.execute(
+            "CREATE TABLE t (id int PRIMARY KEY, v text)",
+            "INSERT INTO t SELECT n, repeat('x', 1500) FROM generate_series(1, 160) AS n",
+            "CREATE PUBLICATION walhouse_test FOR TABLE t",
+            f"GRANT SELECT ON t TO {reader.user}",
+        )
+        house = make_house(**SMALL, **logged_in_as(reader))
+        house.run()
+
+        def then_revoked(*arguments: Any) -> Any:
+            done = append(*arguments)
+            monkeypatch.undo()
+            database.execute(f"REVOKE SELECT ON t FROM {reader.user}")
+            return done
+
+        monkeypatch.setattr("walhouse.bronze.snapshots.whole.append", then_revoked)
+        request = house.signal("execute-snapshot", {"data-collections": [r"public\.t"], "type": "blocking"})
+        house.run()
+        assert notifications_of(spark, lake, request)[-2].data["status"] == "SQL_EXCEPTION"
+        database.execute(f"GRANT SELECT ON t TO {reader.user}")
+        house = make_house(**SMALL, **logged_in_as(reader))
+        house.run()
+        assert _proven(house) == {"t": True}
