@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from tests.bronze.snapshots.conftest import T
-from tests.bronze.snapshots.test_whole import SMALL
+from tests.bronze.snapshots.test_whole import SMALL, KilledError, killed_after
 from tests.fixtures_house import logged_in_as
 from tests.fixtures_server import login_role
 from walhouse.bronze.append import append
@@ -241,3 +241,22 @@ def test_a_table_that_may_not_be_read_further_is_whole_once_it_may(
         house = make_house(**SMALL, **logged_in_as(reader))
         house.run()
         assert _proven(house) == {"t": True}
+
+
+def test_a_table_whose_key_is_gone_when_its_reading_goes_on_is_read_from_its_first_page(
+    database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that moved to an unread page would be there twice, and its description is the same as before."""
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, v text)",
+        "ALTER TABLE t REPLICA IDENTITY FULL",
+        "INSERT INTO t SELECT n, repeat('x', 1500) FROM generate_series(1, 160) AS n",
+    )
+    with monkeypatch.context() as patch:
+        killed_after(2, patch)
+        with pytest.raises(KilledError):
+            make_house(**SMALL).run()
+    database.execute("ALTER TABLE t DROP CONSTRAINT t_pkey", "UPDATE t SET v = repeat('y', 1500) WHERE id < 10")
+    house = make_house(**SMALL)
+    house.run()
+    assert _proven(house) == {"t": True}
