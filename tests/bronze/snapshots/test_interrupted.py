@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -260,3 +261,28 @@ def test_a_table_whose_key_is_gone_when_its_reading_goes_on_is_read_from_its_fir
     house = make_house(**SMALL)
     house.run()
     assert _proven(house) == {"t": True}
+
+
+def test_a_reading_that_nobody_asked_for_keeps_no_other_table_waiting_for_a_free_slot(
+    widened: Walhouse, spark: SparkSession, lake: LakeLayout, database: Database, make_house: MakeHouse
+) -> None:
+    widened.run()
+    database.execute("DELETE FROM late WHERE id = 3")
+    make_house(**ALL, table_include_list=ONE).run()
+    with ExitStack() as taken:
+        for number in range(_free_slots(database)):
+            name = f"{database.name}_{number}"
+            database.execute(f"SELECT pg_create_physical_replication_slot('{name}')")
+            taken.callback(database.execute, f"SELECT pg_drop_replication_slot('{name}')")
+        database.execute("INSERT INTO one VALUES (2)")
+        make_house(**ALL, table_include_list=BOTH).run()
+        assert spark.table(str(lake.gold(TableName("public", "one")))).count() == 2
+    house = make_house(**ALL, table_include_list=BOTH)
+    house.run()
+    assert _proven(house) == {"one": True, "late": True}
+
+
+def _free_slots(database: Database) -> int:
+    limit = "SELECT current_setting('max_replication_slots')::int - count(*)::int FROM pg_replication_slots"
+    [(free,)] = database.execute(limit)
+    return int(free)
