@@ -237,7 +237,14 @@ def test_a_chunk_is_not_read_of_what_was_a_standby_when_capture_began(
 
 
 @pytest.mark.parametrize(
-    "change", ["ALTER TABLE t ADD more int", "ALTER TABLE t ALTER v TYPE int USING 1", "DROP TABLE t CASCADE"]
+    "change",
+    [
+        "ALTER TABLE t ADD more int",
+        "ALTER TABLE t ALTER v TYPE int USING 1",
+        "DROP TABLE t CASCADE",
+        "ALTER TABLE t RENAME TO another",
+        'ALTER TABLE t ALTER v TYPE text COLLATE "C"',
+    ],
 )
 def test_a_table_that_changed_since_it_was_planned_is_not_read(
     change: str, database: Database, connection: Connection

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
@@ -73,6 +75,32 @@ def test_a_table_that_is_locked_elsewhere_is_named_with_the_process(database: Da
         ):
             pass
         assert caught.value.fields["pids"] == [other.info.backend_pid]
+
+
+def test_who_locks_the_tables_in_another_order_is_somebody_to_wait_for(database: Database) -> None:
+    """A migration that alters two tables in one transaction, for one: the server ends either it or us."""
+    database.execute("CREATE TABLE a (id int)", "CREATE TABLE z (id int)")
+    refusals: list[Exception] = []
+
+    def lock() -> None:
+        with (
+            pytest.raises(SourceError) as caught,
+            locked_tables(database.settings, [TableName("public", "a"), TableName("public", "z")]),
+        ):
+            pass
+        refusals.append(caught.value)
+
+    locking = threading.Thread(target=lock)
+    waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'z'::regclass"
+    with database.connect() as other, other.transaction():
+        other.execute("SET LOCAL deadlock_timeout = '1h'")  # so it is us
+        other.execute("LOCK TABLE z")
+        locking.start()
+        while database.execute(waits) != [(1,)]:
+            time.sleep(0.02)
+        other.execute("LOCK TABLE a")
+        locking.join()
+    assert [type(refusal) for refusal in refusals] == [LockTimeoutError]
 
 
 def test_locks_that_were_lost_meanwhile_are_an_error_at_the_end(database: Database) -> None:

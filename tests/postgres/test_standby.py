@@ -40,7 +40,7 @@ from walhouse.postgres.snapshot import imported_snapshot
 from walhouse.postgres.standby import ReplayState, Seen, is_standby, replay_state, seen_between
 from walhouse.postgres.standby_health import takes_no_writes
 from walhouse.postgres.visibility import SeenBefore
-from walhouse.postgres.wal import flushed_lsn, insert_lsn, wait_flushed
+from walhouse.postgres.wal import above_all_running, flushed_lsn, insert_lsn, oldest_running, wait_flushed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -163,6 +163,21 @@ def test_a_proofs_snapshot_is_never_older_than_what_bronze_has(connection: Conne
         exported_snapshot(table.standby.settings, not_before=later, still_seconds=0.2),
     ):
         pass
+
+
+def test_a_bound_above_all_that_run_is_above_those_that_the_standby_has_seen_begin(
+    connection: Connection, table: Followed
+) -> None:
+    """Its snapshots end before one that began after the last that ended."""
+    with table.primary.connect(autocommit=False) as running:
+        [(xid,)] = running.execute("INSERT INTO t VALUES (1) RETURNING pg_current_xact_id()::text::int8").fetchall()
+        table.catch_up()
+        bound = above_all_running(connection)
+        assert bound > xid
+        assert oldest_running(connection) <= xid
+        running.commit()
+    table.catch_up()
+    assert oldest_running(connection) >= bound
 
 
 def test_a_standby_whose_replay_is_paused_gives_exact_snapshots_though_more_has_come(

@@ -89,6 +89,16 @@ def _lock_timeout(words: str, subject: Subject) -> SourceError:
     )
 
 
+def _deadlock(words: str, subject: Subject) -> SourceError:
+    """Who locks several tables in another order, as a migration may, and this reader waited for each other."""
+    del words  # may quote values by its class
+    return LockTimeoutError(
+        "Another transaction waited for what this one held, and held what it waited for; the server ended this one.",
+        table=subject.table,
+        slot=subject.slot,
+    )
+
+
 def _object_in_use(words: str, subject: Subject) -> SourceError | None:
     if subject.slot is None:
         return None
@@ -237,6 +247,7 @@ _Explain = Callable[[str, Subject], SourceError | None]
 _BY_STATE: Final[Mapping[str, _Explain]] = {
     "25006": _read_only,
     "40001": _recovery_conflict,
+    "40P01": _deadlock,
     "42501": _privilege,
     "42704": _undefined_object,
     "53300": _too_many,

@@ -45,7 +45,7 @@ class KeyedTable:
     key: tuple[str, ...]
     """The columns to read by. A chunk ends at a value of theirs, so they should tell nearly all rows apart."""
     columns: str
-    """Fingerprint of the table's columns when this was made, ``columns_fingerprint``."""
+    """Fingerprint of the table's columns when this was made; another table of its name has another one."""
     order: str
     """What a key is a place in: the table by its OID, and the key's columns with their types and collations. In
     another order the same key has other rows before it."""
@@ -57,6 +57,8 @@ class KeyedTable:
     """Whether the condition is a user's: only for these are names found as in a session of theirs."""
     operators: tuple[str, ...] | None = None
     """For each column of the key the schema of the operators that its order is by; None if all are built in."""
+    has_rows_without_key: bool = False
+    """Whether a column to read by may be NULL: such rows lie in no range, and are a chunk of their own."""
 
     @property
     def name(self) -> TableName:
@@ -67,11 +69,6 @@ class KeyedTable:
     def computes(self) -> bool:
         """Whether somebody's expression is computed for its rows."""
         return self.condition is not None or self.row_filter is not None
-
-    @property
-    def has_rows_without_key(self) -> bool:
-        """Whether a column to read by may be NULL: such rows lie in no range, and are a chunk of their own."""
-        return any(column.name in self.key and column.nullable is not False for column in self.relation.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +97,17 @@ _ATTEMPTS: Final = 20
 """How many snapshots are taken on a standby until one is exact. Rows of one that is not may have to be read again."""
 
 _FINGERPRINT: Final = """
-    SELECT coalesce(md5(string_agg(format('%s %s %s', attname, atttypid, atttypmod), ',' ORDER BY attnum)), '')
-    FROM pg_attribute WHERE attrelid = {} AND attnum > 0 AND NOT attisdropped"""
-
+    SELECT coalesce(md5(string_agg(format('%s %s %s %s', attname, atttypid, atttypmod, attcollation), ','
+        ORDER BY attnum)), '')
+    FROM pg_attribute WHERE attrelid = {} AND attrelid = {}::regclass AND attnum > 0 AND NOT attisdropped"""
 
 _ORDER: Final = """
-    SELECT string_agg(format('%%s %%s %%s', attname, atttypid, attcollation), ',' ORDER BY k.place)
+    SELECT string_agg(format('%%s %%s %%s', attname, atttypid, attcollation), ',' ORDER BY k.place),
+        bool_or(NOT attnotnull OR EXISTS (SELECT FROM pg_constraint
+            WHERE conrelid = attrelid AND contype = 'n' AND NOT convalidated AND conkey[1] = attnum))
     FROM unnest(%s::text[]) WITH ORDINALITY AS k(name, place)
     JOIN pg_attribute ON attname = k.name AND attrelid = %s AND NOT attisdropped"""
+"""And whether one may be NULL: NOT NULL need not hold for older rows (``NOT VALID``), nor for all of a domain's."""
 
 _OPERATORS: Final = """
     WITH RECURSIVE types AS (
@@ -140,19 +140,20 @@ def keyed_table(
     """
     name = relation.name
     with source_errors(table=str(name)):
-        fingerprint = connection.execute(_fingerprint(relation.oid)).fetchone()
-        columns_in_order = connection.execute(_ORDER, [[*key], relation.oid]).fetchone()
+        fingerprint = connection.execute(_fingerprint(relation)).fetchone()
+        order, may_be_null = connection.execute(_ORDER, [[*key], relation.oid]).fetchone() or (None, True)
         schemas: dict[str, str] = dict(connection.execute(_OPERATORS, [relation.oid, [*key]]).fetchall())
     operators = tuple(schemas.get(name, "pg_catalog") for name in key)
     table = KeyedTable(
         relation,
         tuple(key),
         columns="" if fingerprint is None else fingerprint[0],
-        order=f"{relation.oid} {columns_in_order and columns_in_order[0]}",
+        order=f"{relation.oid} {order}",
         row_filter=row_filter(connection, publication, name),
         condition=condition,
         by_user=by_user,
         operators=None if set(operators) == {"pg_catalog"} else operators,
+        has_rows_without_key=may_be_null is not False,
     )
     if condition is not None:
         _require_expression(connection, table, condition)
@@ -243,7 +244,7 @@ def _snapshot(connection: Connection, table: KeyedTable, facts: LiteralString) -
     """Lock, then look: all in one round trip. The first query takes the transaction's snapshot, and locking is none."""
     statement = sql.SQL(
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; LOCK TABLE {} IN ACCESS SHARE MODE; SELECT ({}), {}"
-    ).format(sql.Identifier(*table.name), _fingerprint(table.relation.oid), sql.SQL(facts))
+    ).format(sql.Identifier(*table.name), _fingerprint(table.relation), sql.SQL(facts))
     cursor = connection.execute(statement)
     while cursor.nextset():
         pass
@@ -303,8 +304,9 @@ def _with_escaped_percents(statement: sql.Composed, connection: Connection) -> b
     return f"{text.replace('%', '%%')}%s{rest}".encode()
 
 
-def _fingerprint(oid: int) -> sql.Composed:
-    return sql.SQL(_FINGERPRINT).format(sql.Literal(oid))
+def _fingerprint(relation: RelationDescription) -> sql.Composed:
+    name = sql.Literal(sql.Identifier(*relation.name).as_string(None))
+    return sql.SQL(_FINGERPRINT).format(sql.Literal(relation.oid), name)
 
 
 def _copy(chunk: KeyChunk) -> sql.Composed:

@@ -193,7 +193,7 @@ def plan_chunks(
 def chosen_rows(connection: Connection, relation: RelationDescription, select: str) -> str:
     """A SELECT of the table's kept columns from the rows of the user's SELECT; NULL for those that it leaves out.
 
-    Raises ConditionError if it is none, or gives no column of the table.
+    Raises ConditionError if it is none, or gives no column of the table, or not all of its key.
     """
     name = str(relation.name)
     if leaves_its_parentheses(select):
@@ -213,6 +213,8 @@ def chosen_rows(connection: Connection, relation: RelationDescription, select: s
     given = {column.name for column in look.description or ()}
     if not given.intersection(relation.column_names):
         raise _no_select(name, "it gives no column of the table")
+    if lacking := [column for column in relation.row_key if column not in given]:
+        raise _no_select(name, f"it lacks {', '.join(lacking)} of the key, by which rows are told apart")
     columns = (sql.Identifier(each) if each in given else sql.SQL("NULL") for each in relation.column_names)
     return sql.SQL("SELECT {} FROM {}").format(sql.SQL(", ").join(columns), source).as_string(connection)
 

@@ -83,17 +83,14 @@ def committed_xid(connection: Connection) -> int | None:
 
 
 def above_all_running(connection: Connection) -> int:
-    """A 64-bit id above those of all transactions that run now, prepared ones among them.
+    """A 64-bit id above those of all transactions that run now, prepared ones among them: the next to be given out.
 
-    A snapshot's xmax is no such bound: it comes after the last one that has *ended*, and later ones may run. They hold
-    a lock on their own id, which has 32 bits. A standby knows no such locks.
+    A snapshot's xmax is no such bound: it comes after the last one that has *ended*, and later ones may run. The next
+    id is told by the age of another, in 32 bits, also on a standby, where it is above all that its WAL has.
     """
     query = """
-        SELECT xmax + greatest(0, coalesce(max(((xid - xmax + half) & (2 * half - 1)) - half + 1), 0))
-        FROM (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 AS xmax, 1::int8 << 31 AS half) AS now
-        LEFT JOIN (SELECT transactionid::text::int8 AS xid FROM pg_locks
-            WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock') AS running ON true
-        GROUP BY xmax"""
+        SELECT xmax + greatest(0, ((age('3'::xid)::int8 + 3 - xmax + half) & (2 * half - 1)) - half)
+        FROM (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 AS xmax, 1::int8 << 31 AS half) AS now"""
     return int(one_row(connection, query)[0])
 
 

@@ -8,6 +8,7 @@ Source: Debezium 3.6, "Incremental snapshots", ``incremental.snapshot.watermarki
 from __future__ import annotations
 
 import json
+import logging
 import uuid
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from psycopg import sql
 
+from walhouse.errors import SourceError
 from walhouse.postgres.connection import source_errors
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
     from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
+
+log = logging.getLogger("walhouse.capture")
 
 
 class Watermarks(StrEnum):
@@ -41,10 +45,21 @@ _FIRST_COLUMN: Final = """
 
 @contextmanager
 def window(connection: Connection, table: TableName, strategy: Watermarks) -> Iterator[None]:
-    """A row that says that chunks are being read, before; and what ends it, after. Raises PrivilegeError."""
-    name, chunk, opened = sql.Identifier(*table), str(uuid.uuid4()), _now()
+    """A row that says that chunks are being read, before; and what ends it, after. Raises PrivilegeError.
+
+    The chunks are in bronze by its end: that it cannot be written, as for want of the right to DELETE, is logged.
+    """
+    chunk, opened = str(uuid.uuid4()), _now()
     _insert(connection, table, f"{chunk}-open", "snapshot-window-open", {"openWindowTimestamp": opened})
     yield
+    try:
+        _end(connection, table, strategy, chunk, opened)
+    except SourceError as refusal:
+        log.warning("A window of chunks has no end in %s. %s", table, refusal.problem)
+
+
+def _end(connection: Connection, table: TableName, strategy: Watermarks, chunk: str, opened: str) -> None:
+    name = sql.Identifier(*table)
     if strategy is Watermarks.INSERT_INSERT:
         times = {"openWindowTimestamp": opened, "closeWindowTimestamp": _now()}
         _insert(connection, table, f"{chunk}-close", "snapshot-window-close", times)

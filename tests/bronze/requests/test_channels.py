@@ -122,6 +122,18 @@ def test_a_line_ends_at_a_line_feed_and_nothing_in_it_stops_capture(
     assert ids(channels) == expected
 
 
+@pytest.mark.parametrize("nothing", ["\n", " \r\n\n", "\ufeff"])
+def test_blank_lines_hold_up_no_signal_that_comes_after_them(
+    nothing: str, channels: SignalChannels, file: Path
+) -> None:
+    """As ``echo > file`` leaves one: nobody follows it, so nobody says that it need not be read again."""
+    file.write_text(nothing)
+    os.utime(file, (1, 1))
+    assert ids(channels, forget=False) == []
+    file.write_text(lines("a"))
+    assert ids(channels) == ["a"]
+
+
 def test_no_line_is_lost_of_one_who_appends_all_the_while(channels: SignalChannels, file: Path) -> None:
     def append() -> None:
         for number in range(3000):

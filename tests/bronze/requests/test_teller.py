@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.fixtures_house import logged_in_as
 from walhouse.bronze.requests.notifications import notifications_of
 from walhouse.bronze.requests.teller import Teller
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
+    from walhouse.config.connection import ConnectionSettings
     from walhouse.lakehouse.layout import LakeLayout
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -85,3 +89,36 @@ def test_windows_are_written_where_they_are_asked_for_and_are_changes_like_any_o
         assert sorted(left) == [(closed, False), (opened, True)]
         assert [row["after"]["type"] for row in seen.collect()] == [opened, closed]
     assert all(proof.equal for proof in house.verify())
+
+
+def test_a_window_that_cannot_be_ended_keeps_no_chunk_from_being_read(
+    spark: SparkSession,
+    table: Database,
+    role: Callable[[str], ConnectionSettings],
+    lake: LakeLayout,
+    make_house: MakeHouse,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Nothing is decided by windows: one is left without its end, as by a crash."""
+    reader = role("REPLICATION")
+    table.execute(
+        "INSERT INTO t SELECT n, 'x' FROM generate_series(1, 20) AS n",
+        "CREATE TABLE signals (id text PRIMARY KEY, type text, data text)",
+        "CREATE PUBLICATION walhouse_test FOR TABLE t, signals",
+        f"GRANT SELECT ON t, signals TO {reader.user}",
+        f"GRANT INSERT ON signals TO {reader.user}",
+    )
+    house = make_house(
+        snapshot_mode="no_data",
+        signal_data_collection="public.signals",
+        incremental_snapshot_watermarking_strategy="insert_delete",
+        incremental_snapshot_chunk_size=5,
+        lake_snapshot_pass_rows=10,
+        **logged_in_as(reader),
+    )
+    house.run()
+    request = house.snapshot([T])
+    house.run()
+    told = [note.data for note in notifications_of(spark, lake, request) if "status" in note.data]
+    assert [(each["status"], each["total_rows_scanned"]) for each in told] == [("SUCCEEDED", "20")]
+    assert "has no end in public.signals. The user lacks a right" in caplog.text

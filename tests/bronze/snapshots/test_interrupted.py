@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
 
 from tests.bronze.snapshots.conftest import T
+from tests.bronze.snapshots.test_whole import SMALL, KilledError, killed_after
 from tests.fixtures_house import logged_in_as
 from tests.fixtures_server import login_role
+from walhouse.bronze.append import append
+from walhouse.bronze.requests.notifications import notifications_of
 from walhouse.changes.images import text_at
 from walhouse.errors import LockTimeoutError
 from walhouse.names import TableName
@@ -204,3 +208,81 @@ def test_a_partition_that_was_filled_before_it_was_attached_is_read_and_one_that
     assert _proven(house) == {"born": True, "filled": True}
     events = spark.table(str(lake.silver(TableName("public", "born")))).select("op").distinct()
     assert [row["op"] for row in events.collect()] == ["c"]
+
+
+def test_a_table_that_may_not_be_read_further_is_whole_once_it_may(
+    spark: SparkSession,
+    database: Database,
+    lake: LakeLayout,
+    make_house: MakeHouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was known of it is without effect from the first part on: it is not left at that part."""
+    with login_role(database, "REPLICATION") as reader:
+        database.execute(
+            "CREATE TABLE t (id int PRIMARY KEY, v text)",
+            "INSERT INTO t SELECT n, repeat('x', 1500) FROM generate_series(1, 160) AS n",
+            "CREATE PUBLICATION walhouse_test FOR TABLE t",
+            f"GRANT SELECT ON t TO {reader.user}",
+        )
+        house = make_house(**SMALL, **logged_in_as(reader))
+        house.run()
+
+        def then_revoked(*arguments: Any) -> Any:
+            done = append(*arguments)
+            monkeypatch.undo()
+            database.execute(f"REVOKE SELECT ON t FROM {reader.user}")
+            return done
+
+        monkeypatch.setattr("walhouse.bronze.snapshots.whole.append", then_revoked)
+        request = house.signal("execute-snapshot", {"data-collections": [r"public\.t"], "type": "blocking"})
+        house.run()
+        assert notifications_of(spark, lake, request)[-2].data["status"] == "SQL_EXCEPTION"
+        database.execute(f"GRANT SELECT ON t TO {reader.user}")
+        house = make_house(**SMALL, **logged_in_as(reader))
+        house.run()
+        assert _proven(house) == {"t": True}
+
+
+def test_a_table_whose_key_is_gone_when_its_reading_goes_on_is_read_from_its_first_page(
+    database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that moved to an unread page would be there twice, and its description is the same as before."""
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, v text)",
+        "ALTER TABLE t REPLICA IDENTITY FULL",
+        "INSERT INTO t SELECT n, repeat('x', 1500) FROM generate_series(1, 160) AS n",
+    )
+    with monkeypatch.context() as patch:
+        killed_after(2, patch)
+        with pytest.raises(KilledError):
+            make_house(**SMALL).run()
+    database.execute("ALTER TABLE t DROP CONSTRAINT t_pkey", "UPDATE t SET v = repeat('y', 1500) WHERE id < 10")
+    house = make_house(**SMALL)
+    house.run()
+    assert _proven(house) == {"t": True}
+
+
+def test_a_reading_that_nobody_asked_for_keeps_no_other_table_waiting_for_a_free_slot(
+    widened: Walhouse, spark: SparkSession, lake: LakeLayout, database: Database, make_house: MakeHouse
+) -> None:
+    widened.run()
+    database.execute("DELETE FROM late WHERE id = 3")
+    make_house(**ALL, table_include_list=ONE).run()
+    with ExitStack() as taken:
+        for number in range(_free_slots(database)):
+            name = f"{database.name}_{number}"
+            database.execute(f"SELECT pg_create_physical_replication_slot('{name}')")
+            taken.callback(database.execute, f"SELECT pg_drop_replication_slot('{name}')")
+        database.execute("INSERT INTO one VALUES (2)")
+        make_house(**ALL, table_include_list=BOTH).run()
+        assert spark.table(str(lake.gold(TableName("public", "one")))).count() == 2
+    house = make_house(**ALL, table_include_list=BOTH)
+    house.run()
+    assert _proven(house) == {"one": True, "late": True}
+
+
+def _free_slots(database: Database) -> int:
+    limit = "SELECT current_setting('max_replication_slots')::int - count(*)::int FROM pg_replication_slots"
+    [(free,)] = database.execute(limit)
+    return int(free)

@@ -291,7 +291,14 @@ def test_names_in_a_statement_are_those_of_the_users_sessions(
 
 @pytest.mark.parametrize(
     "statement",
-    ["DELETE FROM public.t RETURNING *", "SELECT 1 AS other", "SELECT 1) AS a; DROP TABLE t; SELECT (1", "SELECT", ""],
+    [
+        "DELETE FROM public.t RETURNING *",
+        "SELECT 1 AS other",
+        "SELECT v FROM public.t",
+        "SELECT 1) AS a; DROP TABLE t; SELECT (1",
+        "SELECT",
+        "",
+    ],
 )
 def test_a_statement_that_is_no_select_stops_capture_and_changes_nothing(
     spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse, statement: str

@@ -170,7 +170,11 @@ class SignalChannels:
             ) from None
         found.in_file = len(content)
         lines = content.decode("utf-8-sig", errors="replace").split("\n")
-        found.signals += [_of_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+        signals = [_of_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+        found.signals += signals
+        if not signals:  # nobody follows blank lines, and what comes after them is not to wait for that
+            self.forget(found)
+            found.in_file = 0
 
 
 def _taken(file: Path) -> Path:

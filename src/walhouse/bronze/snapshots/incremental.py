@@ -114,12 +114,19 @@ class IncrementalSnapshots(BronzeReader):
     def _pass(self, progress: Progress, head: QueuedTable, table: KeyedTable, beside: Beside) -> ChunksRead:
         chunks = self._next_chunks(head, table, progress.queue.next_chunk)
         after = next((chunk.upto for chunk in reversed(chunks) if chunk.upto is not None), None)
-        read = replace(head, after=after, chunks=head.chunks + len(chunks), began=head.began or time.time())
+        first = progress.queue.next_chunk - head.chunks if head.first_chunk is None else head.first_chunk
+        read = replace(
+            head,
+            after=after,
+            chunks=head.chunks + len(chunks),
+            first_chunk=first,
+            began=head.began or time.time(),
+        )
         queue = progress.queue.with_head(read, chunks=len(chunks))
         snapshot_id = f"{CHUNK_ID}{head.request}"
         upcoming = progress.next(progress.captured_to, progress.publication)
         upcoming = replace(upcoming, messages=progress.messages, queue=queue, awaited=(upcoming.pass_number,)).opened()
-        reading = RowsOf(snapshot_id, *head.table, queue.next_chunk - read.chunks)
+        reading = RowsOf(snapshot_id, *head.table, first)
         ended = read.after == read.upto
         if ended:
             queue = queue.after_finished_head()

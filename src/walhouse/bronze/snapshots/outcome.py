@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from walhouse.bronze.requests.notifications import INITIAL, Event, Notification, RowsOf, ScanStatus
 from walhouse.bronze.snapshots.faults import OF_THE_SERVER
 from walhouse.bronze.snapshots.reading import WholeKind, WholeReading, WholeTable
-from walhouse.errors import LockTimeoutError
+from walhouse.errors import LockTimeoutError, NoFreeSlotError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,15 +28,19 @@ GONE: Final = "the table is not captured, or not there any more"
 
 log = logging.getLogger("walhouse.capture")
 
+_PUTS_OFF: Final = (LockTimeoutError, NoFreeSlotError)
+"""What a reading that nobody asked for can wait for while all others go on."""
+
 _LISTED: Final = 20
 """How many tables a notification names as those that are not done; a thousand would be named a thousand times."""
 
 
 def after_failure(progress: Progress, error: SourceError) -> Progress:
-    """What goes on after the reading at work failed: if a transaction keeps one of our own waiting that has not begun,
-    everything else does; else the reading, without the table that the error is about. Raises it if that cannot be."""
+    """What goes on after the reading at work failed: if a transaction, or the want of a slot, keeps one of our own
+    waiting that has not begun, everything else does; else the reading, without the table that the error is about.
+    Raises it if that cannot be."""
     reading = progress.queue.whole[0]
-    if reading.own and isinstance(error, LockTimeoutError) and not progress.is_reading:
+    if reading.own and isinstance(error, _PUTS_OFF) and not progress.is_reading:
         return _put_off(progress, error)
     require_passable(reading, error)
     table = next(each for each in reading.tables if str(each.table) == error.fields["table"])

@@ -49,7 +49,8 @@ def pieces_of(
         table = replace(
             table, files=files, first_chunk=number, pages=sum(chunk.pages for chunk in chunks), pages_read=0
         )
-        if table.replaces:
+        if table.replaces:  # from here on bronze has nothing of the table but what is read now
+            table = replace(table, owed=relation.oid)
             pieces.append(Piece(relation, None, number, table, can_be_cut=False))
             number += 1
     for place, chunk in enumerate(chunks):

@@ -41,6 +41,8 @@ class QueuedTable:
     upto: tuple[str, ...] | None = field(default=None, repr=False)
     """The largest key when it began: what is inserted beyond is left to the stream. None: not begun."""
     chunks: int = 0
+    first_chunk: int | None = None
+    """Number of its first chunk; None: not begun. Other tables may be read whole between two of its chunks."""
     repairs: int = 0
     """How many times all of its incomplete rows were read again before."""
     tried: Place | None = None
@@ -60,7 +62,7 @@ class QueuedTable:
         """To be read in this order: from the beginning, if it began in another."""
         if self.order == order:
             return self
-        return replace(self, order=order, after=None, upto=None, chunks=0, began=None)
+        return replace(self, order=order, after=None, upto=None, chunks=0, first_chunk=None, began=None)
 
     def waits(self, oldest: int) -> bool:
         """Whether it may not be read yet, all transactions before ``oldest`` having ended."""

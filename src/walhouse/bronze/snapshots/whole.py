@@ -151,8 +151,9 @@ class WholeSnapshots(BronzeReader):
         return replace(progress, queue=queue), pieces
 
     def _pieces(self, table: WholeTable, relation: RelationDescription, first: int, session: _Session) -> list[Piece]:
-        # a column that was added is not in what was read before
-        files = f"{files_of(session.reading, relation)} {relation.version}"
+        # a column that was added is not in what was read before; and under another key, or without one, nothing tells
+        # rows of two snapshots apart
+        files = f"{files_of(session.reading, relation)} {relation.version} {','.join(relation.row_key)}"
         if table.files is not None and table.files != files:
             table = table.anew()
         if table.statement is None:
