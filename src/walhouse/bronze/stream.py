@@ -153,8 +153,7 @@ class Stream(BronzeReader):
                 lacking.add(oid)
         lacking |= made_again(old, new) | freed_of_filters(self._conn, old, new)
         lacking |= attached_to_published(self._conn, new, other.keys() - lacking)
-        signals = (oid for oid, name in names.items() if name == self._settings.signals.table)  # of use once, if at all
-        return Coverage.of(names, state.existing, lacking.difference(signals))
+        return Coverage.of(names, state.existing, lacking)
 
     def _filled(self) -> frozenset[str]:
         """The lake's names of tables of which bronze has rows: two of the source's may have one after the other."""
