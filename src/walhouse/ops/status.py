@@ -25,6 +25,7 @@ from walhouse.names import TableName
 from walhouse.pgoutput.row import Kind
 from walhouse.postgres.key_chunks import estimated_rows
 from walhouse.postgres.slot import SlotState, retained_bytes
+from walhouse.postgres.wal import oldest_running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -131,18 +132,21 @@ def _snapshots(
 ) -> tuple[SnapshotStatus, ...]:
     progress = read_progress(spark, layout)
     queue = NOTHING_QUEUED if progress is None else progress.queue
+    oldest = oldest_running(conn) if queue.waits_for_transactions else 0
+    queue = queue.waiting_last(oldest)
     why = interruptions(spark, layout, captured_at) if queue.whole or queue.tables else {}
     whole = (
         _whole(each, reading, conn, reads=number == place == 0)
         for number, reading in enumerate(queue.whole)
         for place, each in enumerate(reading.tables)
     )
-    chunked = (
-        _chunked(
-            each, conn, chunk_rows, "paused" if queue.paused else "waiting" if number or queue.whole else "reading"
-        )
-        for number, each in enumerate(queue.tables)
-    )
+
+    def state(number: int, table: QueuedTable) -> str:
+        if queue.paused:
+            return "paused"
+        return "waiting" if number or queue.whole or table.waits(oldest) else "reading"
+
+    chunked = (_chunked(each, conn, chunk_rows, state(number, each)) for number, each in enumerate(queue.tables))
     return tuple(_interrupted(each, why.get(each.request)) for each in (*whole, *chunked))
 
 
