@@ -93,7 +93,16 @@ def test_every_error_of_walhouse_ends_in_a_documented_exit_code() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["captur"], ["events", "--from", "x"], ["verify", "--table", "a"], ["sql"], ["status", "--format", "xml"]],
+    [
+        ["captur"],
+        ["events", "--from", "x"],
+        ["verify", "--table", "a"],
+        ["sql"],
+        ["status", "--format", "xml"],
+        ["signal", "log", "--data", "{"],
+        ["signal", "log", "--data", "[" * 20_000],
+        ["signal", "log", "--data", "9" * 5000],
+    ],
 )
 def test_a_wrong_command_line_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 2

@@ -22,7 +22,13 @@ from walhouse.pgoutput.decoder import DecoderPlan
 from walhouse.postgres.catalog import read_types
 from walhouse.postgres.pieces import cut
 from walhouse.postgres.publication import read_publication
-from walhouse.postgres.publication_change import attached_to_published, has_more_tables, made_again, require_unchanged
+from walhouse.postgres.publication_change import (
+    attached_to_published,
+    freed_of_filters,
+    has_more_tables,
+    made_again,
+    require_unchanged,
+)
 from walhouse.postgres.wal import above_all_running, current_xid
 
 if TYPE_CHECKING:
@@ -156,10 +162,9 @@ class Stream(BronzeReader):
         for oid, name in other.items():
             if has_more or oid in captured or self._layout.lake_name(name) in filled:
                 lacking.add(oid)
-        lacking |= made_again(old, new)
+        lacking |= made_again(old, new) | freed_of_filters(self._conn, old, new)
         lacking |= attached_to_published(self._conn, new, other.keys() - lacking)
-        signals = (oid for oid, name in names.items() if name == self._settings.signals.table)  # of use once, if at all
-        return Coverage.of(names, state.existing, lacking.difference(signals))
+        return Coverage.of(names, state.existing, lacking)
 
     def _filled(self) -> frozenset[str]:
         """The lake's names of tables of which bronze has rows: two of the source's may have one after the other."""

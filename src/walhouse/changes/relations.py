@@ -65,9 +65,11 @@ class RelationCatalog:
         return frozenset(self._known)
 
     def describes(self, relation: RelationDescription) -> bool:
-        """Whether bronze has this version, with this primary key, and knows whether that is deferrable."""
+        """Whether bronze has this version, with this primary key, and knows whether that is deferrable, and sent."""
         known, deferrable = self._known.get(relation.version), relation.key_is_deferrable
         if known is None or relation.primary_key not in (known.primary_key, None):
+            return False
+        if relation.identity_is_whole is False and known.identity_is_whole is not False:
             return False
         return deferrable is None or deferrable == bool(known.key_is_deferrable)
 

@@ -62,6 +62,8 @@ def signal(
         given = json.loads(data)
     except json.JSONDecodeError as error:
         raise RequestRefusedError(f"--data is no JSON: {error.msg} at column {error.colno}.") from None
+    except (ValueError, RecursionError):  # Python reads no integer of thousands of digits
+        raise RequestRefusedError("--data is nested too deeply, or has a number that is too long.") from None
     with options.house(context, conf, log_format) as house:
         request = house.signal(kind, given, signal_id)
     log("gave a signal", fields={"id": request, "type": kind})

@@ -49,5 +49,7 @@ def _carries(relation: RelationDescription, key: GoldKey) -> bool:
 
 
 def _sent(relation: RelationDescription) -> Sequence[str]:
-    """The columns that an old row has for certain."""
+    """The columns that an old row has for certain; none where no old row comes, since its identity is not sent."""
+    if relation.identity_is_whole is False:
+        return ()
     return relation.identity_columns if relation.replica_identity in BY_KEY else relation.column_names

@@ -25,6 +25,7 @@ from walhouse.names import TableName
 from walhouse.pgoutput.row import Kind
 from walhouse.postgres.key_chunks import estimated_rows
 from walhouse.postgres.slot import SlotState, retained_bytes
+from walhouse.postgres.wal import oldest_running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -131,6 +132,8 @@ def _snapshots(
 ) -> tuple[SnapshotStatus, ...]:
     progress = read_progress(spark, layout)
     queue = NOTHING_QUEUED if progress is None else progress.queue
+    oldest = oldest_running(conn) if queue.waits_for_transactions else 0
+    queue = queue.waiting_last(oldest)
     why = interruptions(spark, layout, captured_at) if queue.whole or queue.tables else {}
     whole = (
         _whole(each, reading, conn, reads=number == place == 0)
@@ -138,17 +141,17 @@ def _snapshots(
         for place, each in enumerate(reading.tables)
     )
     chunked = (
-        _chunked(each, conn, chunk_rows, _state(queue, is_first=number == 0))
+        _chunked(each, conn, chunk_rows, _state(queue, each, oldest, is_first=number == 0))
         for number, each in enumerate(queue.tables)
     )
     return tuple(_interrupted(each, why.get(each.request)) for each in (*whole, *chunked))
 
 
-def _state(queue: SnapshotQueue, *, is_first: bool) -> str:
-    """Of a table in the queue of chunks, which whole tables come before."""
+def _state(queue: SnapshotQueue, table: QueuedTable, oldest: int, *, is_first: bool) -> str:
+    """Of a table in the queue of chunks, which whole tables come before. ``oldest``: the transaction that runs."""
     if queue.paused:
         return "paused"
-    return "reading" if is_first and not queue.whole else "waiting"
+    return "reading" if is_first and not queue.whole and not table.waits(oldest) else "waiting"
 
 
 def _interrupted(table: SnapshotStatus, why: str | None) -> SnapshotStatus:

@@ -43,6 +43,9 @@ class RelationDescription:
     """Columns in the key's order; empty if there is none; None if unknown."""
     key_is_deferrable: bool | None = None
     """Whether two rows may have the same primary key before their statement or transaction ends; None if unknown."""
+    identity_is_whole: bool | None = None
+    """Whether all columns of a replica identity that is a key are sent: a column list may leave some out, and generated
+    ones are not published by default; None if unknown."""
     unique_keys: tuple[tuple[str, ...], ...] | None = None
     """Columns of each further unique index without expressions, in index-name order, also those that it includes: the
     first one's are the key of events where there is no primary one, and none are if the relation lacks all of them."""
@@ -84,9 +87,12 @@ class RelationDescription:
 
         Identity default or an index: the identity columns, in the primary key's order where they are the primary key.
         Identity full or nothing: the primary key, else the table is a bag (with nothing, only inserts ever come). It is
-        one, too, if the key is deferrable: an update that shifts all keys comes row by row, each onto the next one.
+        one, too, if the key is deferrable: an update that shifts all keys comes row by row, each onto the next one; and
+        if a part of the identity is not sent, by which many rows may be the same (here, too, only inserts come).
         """
         primary = self.primary_key or ()
+        if self.identity_is_whole is False:
+            return ()
         if self.replica_identity in BY_KEY:
             identity = self.identity_columns
             return primary if set(primary) == set(identity) else identity
@@ -197,6 +203,7 @@ def with_catalog(
         columns=columns,
         primary_key=key if key is not None and names.issuperset(key) else None,
         key_is_deferrable=catalog.key_is_deferrable,
+        identity_is_whole=catalog.identity_is_whole if catalog.replica_identity == message.replica_identity else None,
         unique_keys=known_parts(catalog.unique_keys or (), names),
         comment=catalog.comment,
         partitioned=catalog.partitioned,

@@ -206,10 +206,12 @@ def _describe(
     kept = kept_positions(selection, name, relation["relreplident"], described, own_key)
     description = describe(relation["oid"], name, relation["relreplident"], described, kept)
     names = set(description.column_names)
+    sent = {column["name"] for column in columns}
     return replace(
         description,
         primary_key=primary_key if names.issuperset(primary_key) else None,
         key_is_deferrable=any(index["indisprimary"] and not index["indimmediate"] for index in indexes),
+        identity_is_whole=identity is None or identity <= sent,
         unique_keys=known_parts(unique_keys, names),
         comment=relation["comment"],
         partitioned=relation["partitioned"],

@@ -35,6 +35,11 @@ _ATTACHED: Final = """
 """A system column's row is written when its table is made, and not again."""
 
 
+_FILTERED: Final = """
+    SELECT c.oid::int8 FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid
+    WHERE r.prpubid = %s AND r.prqual IS NOT NULL AND c.relnamespace = ANY(%s::oid[])"""
+
+
 def changed_behind_our_back(
     old: str, new: str, unconcerned: Collection[int] = (), readable: Collection[int] = ()
 ) -> str | None:
@@ -81,6 +86,17 @@ def made_again(old: str, new: str) -> frozenset[int]:
     """OIDs of the tables whose entry was removed and added again."""
     before, after = json.loads(old)["tables"], json.loads(new)["tables"]
     return frozenset(int(oid) for oid in before.keys() & after.keys() if before[oid][0] != after[oid][0])
+
+
+def freed_of_filters(connection: Connection, old: str, new: str) -> frozenset[int]:
+    """OIDs of the tables whose entry has a row filter that counts no more, since their whole schema was added: the rows
+    that it left out were not sent."""
+    before, after = json.loads(old), json.loads(new)
+    added = [int(schema) for schema in after["schemas"].keys() - before["schemas"].keys()]
+    if not added:
+        return frozenset()
+    with source_errors():
+        return frozenset(oid for (oid,) in connection.execute(_FILTERED, [after["oid"], added]).fetchall())
 
 
 def attached_to_published(connection: Connection, fingerprint: str, oids: Collection[int]) -> frozenset[int]:

@@ -166,6 +166,25 @@ def test_keys_show_in_no_repr() -> None:
 
 @pytest.mark.server
 @pytest.mark.spark
+def test_signals_of_before_are_read_with_their_table_and_not_followed(
+    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    """They were another reader's; gold is the source all the same."""
+    table.execute(
+        "CREATE TABLE signals (id text PRIMARY KEY, type text, data text)",
+        "INSERT INTO signals VALUES ('old', 'pause-snapshot', NULL)",
+    )
+    make_house(table_include_list=r"public\.t").run()
+    house = make_house(table_include_list=r"public\.t", signal_data_collection="public.signals")
+    house.run()
+    table.execute("INSERT INTO signals VALUES ('new', 'pause-snapshot', NULL)")
+    house.run()
+    assert [len(notifications_of(spark, lake, request)) for request in ("old", "new")] == [0, 1]
+    assert all(proof.equal for proof in house.verify())
+
+
+@pytest.mark.server
+@pytest.mark.spark
 def test_signals_come_by_the_source_the_lake_and_a_file_and_a_pause_outlives_the_process(
     spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, tmp_path: Path
 ) -> None:

@@ -41,6 +41,23 @@ def test_tables_of_a_schema_that_is_added_are_read(database: Database, make_hous
     assert (proof.equal, proof.gold_rows) == (True, 10)
 
 
+def test_rows_that_a_row_filter_left_out_are_read_once_the_tables_schema_is_published(
+    database: Database, make_house: MakeHouse
+) -> None:
+    """A table that is published by its schema, too, has no filter, whatever its own entry says still."""
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, v text)",
+        "INSERT INTO t SELECT n, 'x' FROM generate_series(1, 5) AS n",
+        "CREATE PUBLICATION walhouse_test FOR TABLE t WHERE (id > 2)",
+    )
+    house = make_house(publication_autocreate_mode="disabled")
+    house.run()
+    database.execute("UPDATE t SET v = 'y' WHERE id < 4", "ALTER PUBLICATION walhouse_test ADD TABLES IN SCHEMA public")
+    house.run()
+    (proof,) = house.verify()
+    assert (proof.equal, proof.gold_rows) == (True, 5)
+
+
 def test_a_table_that_is_added_while_a_pass_looks_at_the_publication_is_read(
     database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,6 +221,7 @@ def test_a_table_added_to_the_publication_is_read_once_older_transactions_have_e
         read = spark.table(str(lake.bronze)).where("kind = 'snapshot' AND table_name = 'late'")
         assert read.isEmpty(), "it is waited for"
         assert notifications_of(spark, lake, request)[-1].type is Event.COMPLETED, "no other table waits with it"
+        assert [(each.table, each.state) for each in house.status().snapshots] == [(late, "waiting")]
     house.run()
     assert [proof.source_rows for proof in house.verify([late]) if proof.equal] == [11 if running_is_newest else 12]
 
