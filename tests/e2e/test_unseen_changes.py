@@ -50,6 +50,7 @@ ATTACHED = (
         (PLAIN, ["ALTER TABLE t ADD COLUMN n int DEFAULT 5"], False),
         (PLAIN, ["ALTER TABLE t DROP COLUMN v", "ALTER TABLE t ADD COLUMN v text"], False),
         (PLAIN, ["ALTER TABLE t ALTER v TYPE text USING upper(v)"], False),
+        (PLAIN, ["ALTER TABLE t RENAME COLUMN v TO w"], False),
         (LABELLED, ["ALTER TYPE label RENAME VALUE 'a' TO 'z'"], False),
         (LABELLED, ["ALTER TYPE pair ADD ATTRIBUTE y int", "ALTER TYPE pair DROP ATTRIBUTE x"], False),
         (KEYED_BY_LABEL, ["ALTER TYPE label RENAME VALUE 'a' TO 'z'", "UPDATE t SET id = 4 WHERE v = 'z'"], True),

@@ -146,6 +146,24 @@ def test_a_root_of_another_identity_than_its_partitions_is_a_warning(database: D
     assert any("another one than its partitions'" in found for found in _faults(findings, Severity.WARNING))
 
 
+def test_an_identity_by_an_index_whose_columns_may_hold_null_is_an_error_until_the_constraint_is_validated(
+    database: Database, connection: Connection
+) -> None:
+    """Version 18 takes it for an identity."""
+    if connection.info.server_version < 180000:
+        return
+    database.execute(
+        "CREATE TABLE t (k int, v int)",
+        "INSERT INTO t VALUES (1, 1), (NULL, 2), (NULL, 3)",
+        "ALTER TABLE t ADD CONSTRAINT promise NOT NULL k NOT VALID",
+        "CREATE UNIQUE INDEX i ON t (k)",
+        "ALTER TABLE t REPLICA IDENTITY USING INDEX i",
+    )
+    assert any("k is NOT NULL, but not validated" in fault for fault in _faults(_check(database.settings)))
+    database.execute("DELETE FROM t WHERE k IS NULL", "ALTER TABLE t ALTER k SET NOT NULL")
+    assert _faults(_check(database.settings)) == []
+
+
 def test_identity_full_with_an_unpublished_generated_column_is_an_error_where_the_server_refuses_updates(
     database: Database, connection: Connection
 ) -> None:

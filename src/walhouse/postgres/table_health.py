@@ -56,6 +56,9 @@ _TABLES: Final = """
         has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(l.oid, 'SELECT') AS readable,
         p.indexrelid IS NOT NULL AS has_key, coalesce(p.indimmediate, true) AS key_is_immediate,
         EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident AND i.indisvalid) AS has_index,
+        coalesce((SELECT array_agg(a.attname::text ORDER BY a.attnum) FROM pg_attribute a JOIN pg_constraint n
+            ON n.conrelid = a.attrelid AND n.contype = 'n' AND n.conkey[1] = a.attnum AND NOT n.convalidated
+            WHERE a.attrelid = c.oid AND a.attname = ANY(own.columns)), '{}') AS unvalidated,
         coalesce((SELECT array_agg(a.attname::text ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = c.oid
             AND NOT a.attisdropped AND a.attgenerated <> '' AND (a.attgenerated <> 's' OR %s)), '{}') AS unpublished,
         own.columns AS identity_columns, root.identity AS root_identity, root.columns AS root_columns
@@ -158,6 +161,14 @@ def _of_leaf(table: TableName, leaf: dict[str, Any], version: int) -> Iterator[T
             f"{name} has no usable replica identity ({reason}): once it is published, PostgreSQL refuses to update"
             " or delete its rows.",
             f"ALTER TABLE {name} REPLICA IDENTITY FULL, or give it a primary key.",
+            fatal=True,
+        )
+    elif leaf["identity"] == "i" and leaf["unvalidated"]:
+        yield TableProblem(
+            table,
+            f"{name} may have rows with NULL in its replica identity ({', '.join(leaf['unvalidated'])} is NOT NULL, but"
+            " not validated): nothing tells them apart, and gold has one of them.",
+            f"ALTER TABLE {name} ALTER {leaf['unvalidated'][0]} SET NOT NULL, which looks at all rows.",
             fatal=True,
         )
     elif leaf["identity"] == "f" and leaf["unpublished"] and version >= 18:
