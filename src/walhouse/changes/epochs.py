@@ -137,6 +137,12 @@ class EpochLedger:
         epoch = EpochRange(whole["epoch"], whole["after_pass"], whole["to_pass"], Lsn(whole["to_lsn"]))
         return LastEpoch(PlannedEpoch(epoch, bases, anew), any(row["state"] == EpochState.DONE for row in rows))
 
+    def has_applied(self, layer: Layer, table: TableName) -> bool:
+        """Whether a finished epoch of the layer changed the table."""
+        of_table = (F.col("schema_name") == table.schema) & (F.col("table_name") == table.table)
+        done = (F.col("layer") == layer.value) & (F.col("state") == EpochState.DONE.value)
+        return not self._spark.table(str(self._table)).where(of_table & done).isEmpty()
+
     def plan(self, epochs: Mapping[Layer, PlannedEpoch]) -> None:
         """Write epochs down before they are applied."""
         self._append(row for layer, planned in epochs.items() for row in _planned_rows(layer, planned))
