@@ -1,4 +1,4 @@
-"""A server that was put back to an earlier state, with all of its files."""
+"""What was put back to an earlier state: the server with all of its files, or a layer of the lake alone."""
 
 from __future__ import annotations
 
@@ -12,19 +12,24 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from fixtures.server import EmbeddedServer
+from tests.e2e.witness import gold_rows, source_rows
 from tests.fixtures_house import houses
 from tests.fixtures_server import Database, Server
-from walhouse.errors import SourceChangedError
+from walhouse.errors import LakeError, SlotGapError, SourceChangedError
+from walhouse.lakehouse.tables import current_version
+from walhouse.names import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
+    from tests.fixtures_house import MakeHouse
     from walhouse.lakehouse.layout import LakeLayout
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
+T = TableName("public", "t")
 TABLE = ("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t SELECT n, 'x' FROM generate_series(1, 10) AS n")
 
 
@@ -74,3 +79,39 @@ def copy_as_it_is(folder: Path, to: Path) -> None:
     owner = folder.stat() if folder.exists() else to.stat()
     for path in (to, *to.rglob("*")):
         shutil.chown(path, owner.st_uid, owner.st_gid)
+
+
+def test_bronze_that_was_restored_and_had_all_tables_read_anew_is_applied_from_there_on(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    """Silver and gold have applied passes that bronze does not have any more: their numbers are not given again."""
+    database.execute(*TABLE)
+    make_house().run()
+    version = current_version(spark, lake, lake.bronze)
+    for number in range(3):
+        database.execute(f"UPDATE t SET v = 'lost {number}' WHERE id = 1")
+        make_house().run()
+    spark.sql(f"RESTORE TABLE {lake.bronze} TO VERSION AS OF {version}")
+    database.execute("UPDATE t SET v = 'new' WHERE id = 2", "DELETE FROM t WHERE id = 3")
+    with pytest.raises(SlotGapError):
+        make_house().run()
+    make_house(snapshot_mode="when_needed").capture(start_new_generation=True)
+    database.execute("UPDATE t SET v = 'then' WHERE id = 4")
+    house = make_house()
+    house.run()
+    assert [proof.equal for proof in house.verify()] == [True]
+    assert gold_rows(spark, lake, T) == source_rows(database, T)
+    changed = spark.table(str(lake.silver(T))).where("op = 'u'").selectExpr("after.v")
+    assert {row["v"] for row in changed.collect()} == {"lost 0", "lost 1", "lost 2", "then"}
+
+
+def test_a_lake_whose_bronze_was_removed_is_not_begun_again_under_the_layers_that_were_made_of_it(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    database.execute(*TABLE)
+    make_house().run()
+    spark.sql(f"DROP TABLE {lake.bronze}")
+    shutil.rmtree(str(lake.location(lake.bronze)))
+    database.execute("UPDATE t SET v = 'new' WHERE id = 2", "DELETE FROM t WHERE id = 3")
+    with pytest.raises(LakeError, match="it was removed"):
+        make_house().run()

@@ -180,6 +180,18 @@ class EpochLedger:
         append_rows(self._spark, self._layout, self._table, COLUMNS, rows)
 
 
+def last_applied_pass(spark: SparkSession, layout: LakeLayout) -> int:
+    """The last of bronze's passes that an epoch of any layer has; 0 without any. Answered from Delta's log."""
+    table = layout.ops("epochs")
+    if not table_exists(spark, table):
+        return 0
+    local = layout.local(table)
+    ends = None if local is None else local.greatest(("to_pass",))
+    if ends is None:
+        ends = tuple(few_rows(spark.table(str(table)).select(F.max("to_pass")))[0].values())
+    return int(ends[0] or 0)
+
+
 def _planned_rows(layer: Layer, planned: PlannedEpoch) -> Iterator[_Row]:
     yield _row(layer, planned.range, EpochState.PLANNED)
     for table, base in planned.bases.items():
