@@ -160,6 +160,7 @@ def layers_of(
                 survey=survey,
                 threads=threads,
                 is_lacking=partial(_is_lacking, spark, layout),
+                has_applied=ledger.has_applied,
             )
             for target in (silver, gold)
         },

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 from tests.changes.killing import killed_at
 from tests.e2e.witness import gold_rows, source_rows
-from walhouse.errors import BagMismatchError, GoldKeyError, RequestRefusedError, TypeConflictError
+from walhouse.errors import BagMismatchError, GoldKeyError, LakeError, RequestRefusedError, TypeConflictError
 from walhouse.lakehouse.tables import table_exists
 from walhouse.names import TableName
 
@@ -199,3 +200,47 @@ def test_a_table_without_a_key_that_lost_a_column_is_made_anew_from_bronze_by_it
     tables.execute("DELETE FROM bag WHERE ctid = (SELECT min(ctid) FROM bag WHERE word = 'a')")
     house.run()
     assert [proof.equal for proof in house.verify([BAG])] == [True]
+
+
+@pytest.mark.parametrize("layer", ["silver", "gold"])
+def test_a_table_that_somebody_dropped_is_not_begun_in_its_midst_and_is_whole_once_it_is_made_anew(
+    layer: Literal["silver", "gold"],
+    spark: SparkSession,
+    tables: Database,
+    lake: LakeLayout,
+    make_house: MakeHouse,
+) -> None:
+    house = make_house()
+    house.run()
+    name = lake.gold(PRICES) if layer == "gold" else lake.silver(PRICES)
+    spark.sql(f"DROP TABLE {name}")
+    shutil.rmtree(str(lake.location(name)))
+    tables.execute("UPDATE prices SET price = 9 WHERE id = 2", "DELETE FROM bag WHERE word = 'b'")
+    for each in (house, make_house()):
+        with pytest.raises(LakeError, match=f"walhouse rebuild {layer} TABLE"):
+            each.run()
+        assert not table_exists(spark, name)
+    assert gold_rows(spark, lake, BAG) == source_rows(tables, BAG), "no other table waits"
+    house.rebuild(layer, [PRICES])
+    house.run()
+    assert gold_rows(spark, lake, PRICES) == source_rows(tables, PRICES)
+    ops = spark.table(str(lake.silver(PRICES))).groupBy("op").count()
+    assert {row["op"]: row["count"] for row in ops.collect()} == {"r": 5, "u": 1}
+
+
+def test_a_lake_whose_ledger_is_gone_has_nothing_twice_and_is_whole_once_it_is_made_anew(
+    spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    make_house().run()
+    spark.sql(f"DROP TABLE {lake.ops('epochs')}")
+    shutil.rmtree(str(lake.location(lake.ops("epochs"))))
+    tables.execute("UPDATE prices SET price = 9 WHERE id = 2", "INSERT INTO bag VALUES ('d')")
+    house = make_house()
+    for _ in range(2):
+        with pytest.raises(LakeError, match=r"ops\.epochs had nothing"):
+            house.run()
+    house.rebuild("gold", [PRICES, BAG])
+    house.run()
+    for table, events in ((PRICES, 5 + 1), (BAG, 3 + 1)):
+        assert gold_rows(spark, lake, table) == source_rows(tables, table)
+        assert spark.table(str(lake.silver(table))).count() == events

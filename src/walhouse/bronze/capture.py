@@ -24,7 +24,7 @@ from walhouse.lsn import Lsn
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.encoding import require_encoding
 from walhouse.postgres.heartbeat import Heartbeat
-from walhouse.postgres.identity import read_identity, require_continued
+from walhouse.postgres.identity import read_identity, require_continued, require_not_set_back
 from walhouse.postgres.probe import has_frames
 from walhouse.postgres.publication import captured_tables, publishes_roots
 from walhouse.postgres.replica_identity import set_identities
@@ -145,6 +145,7 @@ class Capture:
         progress = self.progress
         known_to = reached(self._spark, self._layout, progress)
         require_continued(self._settings.connection, progress.source, source, known_to)
+        require_not_set_back(self._conn, source, progress.captured_to)
         progress = self._durable.hold(replace(progress, source=source))
         told = () if progress.is_open else progress.untold
         self.requests.tell(at_once=True)  # before another pass takes it over: it may have been told, and not twice

@@ -6,12 +6,15 @@ was told); whoever takes over from another process first makes sure that nothing
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from walhouse.bronze.progress import read_pass, read_progress
 from walhouse.bronze.snapshots.beside import taken_over
 from walhouse.bronze.table import ensure_bronze
+from walhouse.changes.epochs import last_applied_pass
+from walhouse.errors import LakeError
 from walhouse.lsn import Lsn
 
 if TYPE_CHECKING:
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.pgoutput.relation import RelationDescription
 
+log = logging.getLogger("walhouse.capture")
+
 
 class DurableProgress:
     """The last progress of one lake, and what may change it beside a pass over the WAL."""
@@ -37,7 +42,8 @@ class DurableProgress:
         self._layout = layout
         self._relations = relations
         self._snapshots = snapshots
-        self._last = read_progress(spark, layout) if ensure_bronze(spark, layout) else None
+        found = read_progress(spark, layout) if ensure_bronze(spark, layout) else None
+        self._last = _counted_on(found, last_applied_pass(spark, layout))
         self._is_heir = False
         """Whether what another process was about to write is taken care of."""
         self._closing = Lsn(0)
@@ -113,3 +119,24 @@ class DurableProgress:
         if not written.describes_nothing:
             self._relations.forget_passes_from(written.pass_number)
         self.came(self.now.taking(written))
+
+
+def _counted_on(found: Progress | None, applied: int) -> Progress | None:
+    """The progress that bronze has, the next pass having a number that no layer takes for one that it has applied.
+
+    Raises LakeError if bronze was removed, and the layers made of it were not.
+    """
+    if applied <= (0 if found is None else found.pass_number):
+        return found
+    if found is None:
+        raise LakeError(
+            f"Bronze is empty, and silver or gold have applied its passes up to {applied}: it was removed.",
+            todo="Restore bronze's folder; or begin a new lake, in another folder or under other schema names.",
+        )
+    log.warning(
+        "Bronze ends with pass %s, and silver or gold have applied passes up to %s: it was restored. Passes are counted"
+        " from there on.",
+        found.pass_number,
+        applied,
+    )
+    return replace(found, pass_number=applied)

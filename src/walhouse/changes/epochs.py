@@ -137,6 +137,12 @@ class EpochLedger:
         epoch = EpochRange(whole["epoch"], whole["after_pass"], whole["to_pass"], Lsn(whole["to_lsn"]))
         return LastEpoch(PlannedEpoch(epoch, bases, anew), any(row["state"] == EpochState.DONE for row in rows))
 
+    def has_applied(self, layer: Layer, table: TableName) -> bool:
+        """Whether a finished epoch of the layer changed the table."""
+        of_table = (F.col("schema_name") == table.schema) & (F.col("table_name") == table.table)
+        done = (F.col("layer") == layer.value) & (F.col("state") == EpochState.DONE.value)
+        return not self._spark.table(str(self._table)).where(of_table & done).isEmpty()
+
     def plan(self, epochs: Mapping[Layer, PlannedEpoch]) -> None:
         """Write epochs down before they are applied."""
         self._append(row for layer, planned in epochs.items() for row in _planned_rows(layer, planned))
@@ -172,6 +178,18 @@ class EpochLedger:
 
     def _append(self, rows: Iterable[_Row]) -> None:
         append_rows(self._spark, self._layout, self._table, COLUMNS, rows)
+
+
+def last_applied_pass(spark: SparkSession, layout: LakeLayout) -> int:
+    """The last of bronze's passes that an epoch of any layer has; 0 without any. Answered from Delta's log."""
+    table = layout.ops("epochs")
+    if not table_exists(spark, table):
+        return 0
+    local = layout.local(table)
+    ends = None if local is None else local.greatest(("to_pass",))
+    if ends is None:
+        ends = tuple(few_rows(spark.table(str(table)).select(F.max("to_pass")))[0].values())
+    return int(ends[0] or 0)
 
 
 def _planned_rows(layer: Layer, planned: PlannedEpoch) -> Iterator[_Row]:

@@ -20,7 +20,7 @@ from walhouse.changes.failures import raise_first
 from walhouse.changes.placed import placed
 from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.changes.touched import APART, BronzeSurvey, Touched
-from walhouse.errors import BagMismatchError, RequestRefusedError
+from walhouse.errors import BagMismatchError, LakeError, RequestRefusedError
 from walhouse.lakehouse.tables import current_version, table_exists
 from walhouse.lsn import Lsn
 from walhouse.names import LakeTable, TableName
@@ -38,6 +38,9 @@ Report = Callable[[Layer, TableName, AppliedTable], None]
 
 IsLacking = Callable[[int, TableName], bool]
 """Whether, by what a pass of capture knew, a table is to be read that bronze does not have all rows of."""
+
+HasApplied = Callable[[Layer, TableName], bool]
+"""Whether a finished epoch of a layer changed a table."""
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +86,7 @@ class LayerRun:
         survey: BronzeSurvey,
         threads: int,
         is_lacking: IsLacking,
+        has_applied: HasApplied,
     ) -> None:
         self._spark = spark
         self._layout = layout
@@ -91,6 +95,7 @@ class LayerRun:
         self._survey = survey
         self._threads = threads
         self._is_lacking = is_lacking
+        self._has_applied = has_applied
         self._last = last
         self._versions: dict[TableName, int] = {}
         """Delta versions of the tables that were applied here, as that left them."""
@@ -209,6 +214,9 @@ class LayerRun:
             return self._target.apply_apart[touched.table](
                 TableEpoch(epoch, touched.table, rows, (), base, fresh=fresh, known_facts=touched.facts)
             )
+        is_there = table_exists(self._spark, self._target.name_of(touched.table))
+        if not anew:
+            self._require_ours(planned, touched.table, is_there=is_there)
         relations = self._relations.describe(touched.versions)
         changes = self._changes(bronze, epoch, touched)
         ready = self._ready.get(touched.table) == relations[-1]
@@ -219,7 +227,7 @@ class LayerRun:
             changes,
             relations,
             base,
-            fresh=fresh or anew,
+            fresh=anew or (fresh and not (is_there and epoch.after_pass == 0)),  # it is of another ledger
             known_facts=touched.facts,
             anew=anew,
             ready=ready,
@@ -235,6 +243,22 @@ class LayerRun:
             return self._apply_table(planned, self._all_of(touched.table, planned.range), fresh=fresh)
         self._ready[touched.table] = relations[-1]
         return applied
+
+    def _require_ours(self, planned: PlannedEpoch, table: TableName, *, is_there: bool) -> None:
+        """A table that no epoch has made has rows already, one that is gone lacks those of before."""
+        name, is_first = self._target.name_of(table), planned.range.after_pass == 0
+        if is_first and planned.bases[table] is not None:
+            problem = f"{name} is there, and ops.epochs had nothing of it: that was removed, or lake.ops was changed."
+        elif not is_first and not is_there and self._has_applied(self.layer, table):
+            problem = f"{name} is not there, and ops.epochs has it: it was dropped, or its name or schema was changed."
+        else:
+            return
+        raise LakeError(
+            problem,
+            safe="Nothing of it was changed; bronze holds every change.",
+            todo=f"Set the name back under lake, if that is it. Else: walhouse rebuild {self.layer.value} TABLE.",
+            table=str(table),
+        )
 
     def _has_lost_a_column(self, current: RelationDescription) -> bool:
         """Changes of a table without a key then say nothing of what its rows had in that column."""

@@ -1,8 +1,9 @@
 """Which server this is.
 
 Invariant: capture goes on only against the cluster and database that bronze was filled from, and on its timeline, or on
-a later one that left that timeline no earlier than where bronze is: up to there both have the same WAL. The timeline is
-asked of the replication protocol, since after a promotion the control file shows the old one for seconds.
+a later one that left that timeline no earlier than where bronze is: up to there both have the same WAL; and only if
+that WAL is all there. The timeline is asked of the replication protocol, since after a promotion the control file shows
+the old one for seconds.
 Source: PostgreSQL documentation, "Streaming Replication Protocol", IDENTIFY_SYSTEM and TIMELINE_HISTORY.
 """
 
@@ -14,9 +15,12 @@ from typing import TYPE_CHECKING
 from walhouse.errors import SourceChangedError
 from walhouse.lsn import Lsn
 from walhouse.postgres.connection import connect, one_row, source_errors
+from walhouse.postgres.standby import is_standby
+from walhouse.postgres.wal import flushed_lsn
 
 if TYPE_CHECKING:
     from walhouse.config.connection import ConnectionSettings
+    from walhouse.postgres.connection import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,24 @@ def require_continued(
         if left is not None and reached <= left:
             return
     require_same(expected, found)
+
+
+def require_not_set_back(connection: Connection, source: SourceIdentity, reached: Lsn) -> None:
+    """Raises SourceChangedError if a primary's WAL ends before ``reached``, which it had on its disk once.
+
+    A server that was put back with its files (a disk's snapshot, a copy of its folder) keeps its name and timeline. A
+    standby that was restarted only replays anew what it had replayed.
+    """
+    if is_standby(connection) or (now := flushed_lsn(connection)) >= reached.page_aligned():
+        return
+    raise SourceChangedError(
+        f"The source was set back to an earlier state: its WAL ends at {now}, and bronze has it up to {reached}.",
+        safe="Nothing was read from it; what bronze holds is safe.",
+        todo="Bring the server to where it was. If it goes on from the earlier state, start a new lake for it:"
+        " in this one its changes would be taken for those that bronze has.",
+        expected=str(source),
+        found=str(now),
+    )
 
 
 def _left_at(settings: ConnectionSettings, timeline: int, earlier: int) -> Lsn | None:

@@ -1,0 +1,117 @@
+"""What was put back to an earlier state: the server with all of its files, or a layer of the lake alone."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from fixtures.server import EmbeddedServer
+from tests.e2e.witness import gold_rows, source_rows
+from tests.fixtures_house import houses
+from tests.fixtures_server import Database, Server
+from walhouse.errors import LakeError, SlotGapError, SourceChangedError
+from walhouse.lakehouse.tables import current_version
+from walhouse.names import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from tests.fixtures_house import MakeHouse
+    from walhouse.lakehouse.layout import LakeLayout
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+T = TableName("public", "t")
+TABLE = ("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t SELECT n, 'x' FROM generate_series(1, 10) AS n")
+
+
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedServer]:
+    with (
+        tempfile.TemporaryDirectory(prefix="walhouse-set-back-") as folder,
+        EmbeddedServer.start(Path(folder) / "server", settings={"shared_buffers": "64MB"}) as server,
+    ):
+        yield server
+
+
+def database_on(server: EmbeddedServer) -> Database:
+    with psycopg.connect(server.dsn(), autocommit=True) as admin:
+        admin.execute("CREATE DATABASE shop")
+    dsn = make_conninfo(server.dsn(), dbname="shop")
+    return Database("shop", dsn, Server(server.dsn(), server).settings("shop"))
+
+
+def test_a_server_that_was_put_back_with_its_files_is_named_and_nothing_is_read_from_it(
+    spark: SparkSession, own_server: EmbeddedServer, lake: LakeLayout, tmp_path: Path
+) -> None:
+    """Its name, its timeline and its slot are those of before: only its WAL ends before what bronze has."""
+    kept = own_server.folder / "kept"
+    database = database_on(own_server)
+    database.execute(*TABLE)
+    with houses(spark, database, lake, tmp_path) as make:
+        make().run()
+        own_server.stop()
+        copy_as_it_is(own_server.data, kept)
+        own_server.restart()
+        database.execute("INSERT INTO t SELECT n, repeat('x', 1000) FROM generate_series(11, 2000) AS n")
+        make().run()
+        own_server.stop()
+        shutil.rmtree(own_server.data)
+        copy_as_it_is(kept, own_server.data)
+        own_server.restart()
+        database.execute("UPDATE t SET v = 'new' WHERE id = 1")
+        for work in (make().run, make().verify):
+            with pytest.raises(SourceChangedError, match="set back to an earlier state"):
+                work()
+
+
+def copy_as_it_is(folder: Path, to: Path) -> None:
+    """With its owner, whom PostgreSQL asks for."""
+    shutil.copytree(folder, to)
+    owner = folder.stat() if folder.exists() else to.stat()
+    for path in (to, *to.rglob("*")):
+        shutil.chown(path, owner.st_uid, owner.st_gid)
+
+
+def test_bronze_that_was_restored_and_had_all_tables_read_anew_is_applied_from_there_on(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    """Silver and gold have applied passes that bronze does not have any more: their numbers are not given again."""
+    database.execute(*TABLE)
+    make_house().run()
+    version = current_version(spark, lake, lake.bronze)
+    for number in range(3):
+        database.execute(f"UPDATE t SET v = 'lost {number}' WHERE id = 1")
+        make_house().run()
+    spark.sql(f"RESTORE TABLE {lake.bronze} TO VERSION AS OF {version}")
+    database.execute("UPDATE t SET v = 'new' WHERE id = 2", "DELETE FROM t WHERE id = 3")
+    with pytest.raises(SlotGapError):
+        make_house().run()
+    make_house(snapshot_mode="when_needed").capture(start_new_generation=True)
+    database.execute("UPDATE t SET v = 'then' WHERE id = 4")
+    house = make_house()
+    house.run()
+    assert [proof.equal for proof in house.verify()] == [True]
+    assert gold_rows(spark, lake, T) == source_rows(database, T)
+    changed = spark.table(str(lake.silver(T))).where("op = 'u'").selectExpr("after.v")
+    assert {row["v"] for row in changed.collect()} == {"lost 0", "lost 1", "lost 2", "then"}
+
+
+def test_a_lake_whose_bronze_was_removed_is_not_begun_again_under_the_layers_that_were_made_of_it(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    database.execute(*TABLE)
+    make_house().run()
+    spark.sql(f"DROP TABLE {lake.bronze}")
+    shutil.rmtree(str(lake.location(lake.bronze)))
+    database.execute("UPDATE t SET v = 'new' WHERE id = 2", "DELETE FROM t WHERE id = 3")
+    with pytest.raises(LakeError, match="it was removed"):
+        make_house().run()
