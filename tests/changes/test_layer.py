@@ -227,3 +227,28 @@ def test_a_table_that_was_altered_and_dropped_between_two_runs_holds_up_no_other
     assert gold_rows(house.spark, lake, DOCS) == source_rows(tables, DOCS)
     rows = house.sql("SELECT a, b, c FROM {public_pairs} ORDER BY a", cut=house.cut()).collect()
     assert [tuple(row) for row in rows] == [(1, 2, None), (3, 4, 5)]
+
+
+def test_gold_that_was_compacted_and_vacuumed_under_a_house_that_stays_open_is_gone_on_with(
+    spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    """The files of the version that the house itself has left are gone."""
+    house = make_house()
+    house.run()
+    change(tables)
+    house.run()
+    for table in (DOCS, BAG):
+        spark.sql(f"OPTIMIZE {lake.gold(table)}")
+        spark.sql(f"REORG TABLE {lake.gold(table)} APPLY (PURGE)")
+        spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+        try:
+            spark.sql(f"VACUUM {lake.gold(table)} RETAIN 0 HOURS")
+        finally:
+            spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    tables.execute(
+        "UPDATE docs SET id = id + 1000 WHERE id = (SELECT max(id) FROM docs)",  # its long value is in gold alone
+        "DELETE FROM bag WHERE ctid = (SELECT min(ctid) FROM bag)",
+    )
+    house.run()
+    for table in (DOCS, BAG):
+        assert gold_rows(spark, lake, table) == source_rows(tables, table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
     from walhouse.api import Walhouse
+    from walhouse.lakehouse.layout import LakeLayout
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -166,6 +168,20 @@ def test_a_table_that_was_made_again_and_is_not_published_yet_is_named_until_a_r
     database.execute("DROP TABLE t")
     house.run()
     assert [str(proof.table) for proof in house.verify()] == ["public.other"]
+
+
+def test_a_gold_table_that_was_dropped_is_named_by_the_proof_and_right_once_it_is_made_anew(
+    database: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    house = house_with_rows(database, make_house)
+    table = TableName("public", "t")
+    house.spark.sql(f"DROP TABLE {lake.gold(table)}")
+    shutil.rmtree(str(lake.location(lake.gold(table))))
+    with pytest.raises(NotProvenError, match="walhouse rebuild gold TABLE") as refused:
+        house.verify()
+    assert refused.value.fields["tables"] == ["public.t"]
+    house.rebuild("gold", [table])
+    assert [proof.equal for proof in house.verify()] == [True]
 
 
 def test_rows_that_a_failed_proof_read_are_not_kept(

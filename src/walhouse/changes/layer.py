@@ -97,8 +97,6 @@ class LayerRun:
         self._is_lacking = is_lacking
         self._has_applied = has_applied
         self._last = last
-        self._versions: dict[TableName, int] = {}
-        """Delta versions of the tables that were applied here, as that left them."""
         self._ready: dict[TableName, RelationDescription] = {}
         """What each table was last applied with here."""
 
@@ -174,9 +172,7 @@ class LayerRun:
             futures = {each.table: pool.submit(apply, each) for each in work.touched}
         failed = ((table, error) for table, future in futures.items() if (error := future.exception()))
         raise_first({f"{self.layer.value} of {table}": error for table, error in failed})
-        applied = {table: future.result() for table, future in futures.items()}
-        self._versions.update((table, done.version) for table, done in applied.items())
-        return applied
+        return {table: future.result() for table, future in futures.items()}
 
     def _touched(self, epoch: EpochRange, anew: frozenset[TableName] = frozenset()) -> list[Touched]:
         """The epoch's tables, those made anew with all of theirs; what belongs to none if this layer keeps it."""
@@ -186,11 +182,9 @@ class LayerRun:
         return [each for each in found if each.table not in APART or each.table in self._target.apply_apart]
 
     def _base(self, table: TableName) -> int | None:
-        """The version of now: the one in the ledger may be gone, after an OPTIMIZE and a VACUUM."""
+        """The version of now: the one that an epoch has left may be gone, after an OPTIMIZE and a VACUUM."""
         if not self._target.reads_base:
             return None
-        if table in self._versions:
-            return self._versions[table]
         name = self._target.name_of(table)
         return current_version(self._spark, self._layout, name) if table_exists(self._spark, name) else None
 

@@ -265,7 +265,15 @@ class Verification:
 
     def _gold_rows(self, table: TableName) -> DataFrame:
         """Gold as it is: the epoch was applied under the lock that is still held, so nothing newer can be in it."""
-        return self._spark.table(str(self._layout.gold(table)))
+        gold = self._layout.gold(table)
+        if not table_exists(self._spark, gold):
+            raise NotProvenError(
+                f"{table} cannot be compared: {gold} is not there. It was dropped, or its name or schema was changed.",
+                safe="Nothing was changed; bronze holds every change.",
+                todo="Set the name back under lake, if that is it. Else: walhouse rebuild gold TABLE, then verify.",
+                tables=[str(table)],
+            )
+        return self._spark.table(str(gold))
 
     def _record(self, proofs: Sequence[Proof]) -> None:
         table = self._layout.ops("proofs")
