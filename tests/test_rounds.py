@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.witness import gold_rows, source_rows
 from tests.postgres.test_sole_writer import end_holders
 from walhouse.bronze.requests.notifications import Event, notifications_of
+from walhouse.changes.layers import Layers
 from walhouse.errors import LakeLockedError, SlotMissingError, SourceUnreachableError
 from walhouse.lakehouse.layout import LakeLayout
 from walhouse.lakehouse.lock import WriteLock
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
+    from walhouse.api import Walhouse
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -55,6 +57,11 @@ class Pauses:
 def source(database: Database) -> Database:
     database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'read')")
     return database
+
+
+def as_of_a_catalog(_: LakeLayout, elsewhere: Callable[[], SoleWriter]) -> WriteLock:
+    """A local lake's lock, as a catalog's lake has it."""
+    return WriteLock(LakeLayout(path=None, catalog="main"), elsewhere)
 
 
 def slot(database: Database) -> Lsn:
@@ -142,10 +149,7 @@ def test_a_run_that_lost_its_catalogs_lock_applies_nothing_before_it_has_it_agai
     make_house: MakeHouse,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A local lake that is locked as a catalog's is."""
-    monkeypatch.setattr(
-        "walhouse.api.WriteLock", lambda _, elsewhere: WriteLock(LakeLayout(path=None, catalog="main"), elsewhere)
-    )
+    monkeypatch.setattr("walhouse.api.WriteLock", as_of_a_catalog)
     house = make_house()
 
     with ExitStack() as others:
@@ -161,6 +165,35 @@ def test_a_run_that_lost_its_catalogs_lock_applies_nothing_before_it_has_it_agai
             house.run(continuous=True)
     assert pauses.seconds[:2] == [IDLE_SECONDS, POLICY[SourceUnreachableError].delay_seconds]
     assert len(gold_rows(spark, lake, T)) == (1 if another else 2)
+
+
+@pytest.mark.parametrize(
+    ("step", "work"),
+    [("run", lambda house: house.verify()), ("rebuild", lambda house: house.rebuild("gold", [T]))],
+    ids=["verify", "rebuild"],
+)
+def test_a_proof_and_a_rebuild_apply_nothing_either_where_the_lock_was_lost_before_they_come_to_it(
+    step: str,
+    work: Callable[[Walhouse], object],
+    source: Database,
+    make_house: MakeHouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A proof's lock idles while the source is read, and a server may end sessions that idle."""
+    monkeypatch.setattr("walhouse.api.WriteLock", as_of_a_catalog)
+    house = make_house()
+    house.run()
+    applied = getattr(Layers, step)
+
+    def after_its_loss(*arguments: object) -> object:
+        end_holders(source)
+        return applied(*arguments)
+
+    monkeypatch.setattr(Layers, step, after_its_loss)
+    with pytest.raises(SourceUnreachableError, match="lock of the lake"):
+        work(house)
+    monkeypatch.undo()
+    assert house.verify()[0].equal
 
 
 def test_what_trying_again_cannot_help_ends_it_at_once(

@@ -141,7 +141,7 @@ class Walhouse:
     @cached_property
     def _layers(self) -> Layers:
         ensure_bronze(self.spark, self.layout)
-        return layers_of(self.configuration, self.spark, self.layout, self._relations)
+        return layers_of(self.configuration, self.spark, self.layout, self._relations, self._lock.require_held)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -390,7 +390,6 @@ class Walhouse:
     def _apply(self, layers: tuple[Layer, ...], position: Position | None, reporter: Reporter) -> int:
         if position is None:
             return 0
-        self._lock.require_held()
         return self._layers.run(layers, *position, applied_report(position.captured_to, reporter))
 
     def _position(self) -> Position | None:

@@ -30,6 +30,8 @@ from walhouse.silver.modes import BinaryMode, DecimalMode, HstoreMode, IntervalM
 from walhouse.silver.settings import ConversionFailures, EventsSettings, SilverSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from walhouse.bronze.snapshots.modes import SnapshotPolicy
@@ -132,9 +134,13 @@ def snapshot_mode(connector: Connector) -> SnapshotPolicy:
 
 
 def layers_of(
-    configuration: Configuration, spark: SparkSession, layout: LakeLayout, relations: RelationCatalog
+    configuration: Configuration,
+    spark: SparkSession,
+    layout: LakeLayout,
+    relations: RelationCatalog,
+    require_writer: Callable[[], None],
 ) -> Layers:
-    """What brings silver and gold up to bronze."""
+    """What brings silver and gold up to bronze; ``require_writer``: raises if somebody else may write to the lake."""
     settings = silver_settings(configuration.connector)
     silver = LayerTarget(
         Layer.SILVER,
@@ -164,6 +170,7 @@ def layers_of(
             )
             for target in (silver, gold)
         },
+        require_writer,
     )
 
 

@@ -214,14 +214,16 @@ class LayerRun:
         relations = self._relations.describe(touched.versions)
         changes = self._changes(bronze, epoch, touched)
         ready = self._ready.get(touched.table) == relations[-1]
-        # what replaces a table is all there is: nothing of it can have been applied
+        # what replaces a table is all there is: nothing of it can have been applied; but a table that is there before a
+        # ledger's first epoch may have all of it, by a ledger that is gone
+        has_unknown_rows = is_there and epoch.after_pass == 0
         table_epoch = TableEpoch(
             epoch,
             touched.table,
             changes,
             relations,
             base,
-            fresh=anew or (fresh and not (is_there and epoch.after_pass == 0)),  # it is of another ledger
+            fresh=anew or (fresh and not has_unknown_rows),
             known_facts=touched.facts,
             anew=anew,
             ready=ready,

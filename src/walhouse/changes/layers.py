@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from walhouse.changes.failures import raise_first
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from walhouse.changes.epoch import AppliedTable, AppliedTo
     from walhouse.changes.epochs import EpochLedger, Layer
@@ -26,11 +26,12 @@ TOGETHER_SECONDS: Final = 2.0
 
 
 class Layers:
-    """Applies what bronze has and layers lack. For one writer alone."""
+    """Applies what bronze has and layers lack. For one writer: ``require_writer`` raises if there may be another."""
 
-    def __init__(self, ledger: EpochLedger, runs: Mapping[Layer, LayerRun]) -> None:
+    def __init__(self, ledger: EpochLedger, runs: Mapping[Layer, LayerRun], require_writer: Callable[[], None]) -> None:
         self.ledger = ledger
         self._runs = runs
+        self._require_writer = require_writer
 
     def applied_to(self, layer: Layer) -> AppliedTo:
         """How far a layer is."""
@@ -42,6 +43,7 @@ class Layers:
         Raises what applying raises, once every layer is as far as it can come; if more than one fails, the failures of
         the others are logged.
         """
+        self._require_writer()
         runs = [self._runs[layer] for layer in layers]
         begun = {run: work for run in runs if (work := run.begun())}
         failures = self._apply(begun, report)
@@ -57,6 +59,7 @@ class Layers:
 
         Raises RequestRefusedError if a table is not in bronze, and what applying raises.
         """
+        self._require_writer()
         run = self._runs[layer]
         work = run.anew(tables)
         self._plan({run: work})

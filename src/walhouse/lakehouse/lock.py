@@ -53,8 +53,12 @@ class WriteLock:
         Gives True if nobody else held it since this one did: what this one remembers of the lake is still so.
         """
         if self._folder is None:
-            with self._elsewhere() as self._held:
-                yield False
+            with self._elsewhere() as held:
+                self._held = held
+                try:
+                    yield False
+                finally:
+                    self._held = None
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / LOCK_FILE).open("a+") as file:

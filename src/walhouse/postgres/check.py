@@ -22,7 +22,7 @@ from walhouse.errors import (
 from walhouse.names import TableName
 from walhouse.postgres.catalog import describe_tables
 from walhouse.postgres.connection import connect, one_row, source_errors
-from walhouse.postgres.encoding import NO_ENCODING, NO_ENCODING_TODO, encoding_of
+from walhouse.postgres.encoding import NO_ENCODING, NO_ENCODING_ADVICE, encoding_of
 from walhouse.postgres.failover_health import failover_problems
 from walhouse.postgres.failure import slot_missing
 from walhouse.postgres.finding import Finding, Severity, error, ok, warning
@@ -126,7 +126,7 @@ def _server(connection: Connection) -> Iterator[Finding]:
 
 def _encoding(connection: Connection) -> Iterator[Finding]:
     encoding = encoding_of(connection)
-    yield error("encoding", NO_ENCODING, NO_ENCODING_TODO) if encoding is None else ok("encoding", encoding)
+    yield error("encoding", NO_ENCODING, NO_ENCODING_ADVICE) if encoding is None else ok("encoding", encoding)
 
 
 def _replication_right(settings: ConnectionSettings) -> Iterator[Finding]:

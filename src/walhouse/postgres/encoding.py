@@ -19,7 +19,7 @@ _UNKNOWN: Final = "SQL_ASCII"
 NO_ENCODING: Final = (
     "The database says SQL_ASCII: its text is bytes of any encoding, which the server sends unconverted."
 )
-NO_ENCODING_TODO: Final = (
+NO_ENCODING_ADVICE: Final = (
     "Move the data into a database with a real encoding; what is not UTF-8 could not be told from what is."
 )
 
@@ -33,4 +33,4 @@ def encoding_of(connection: Connection) -> str | None:
 def require_encoding(connection: Connection) -> None:
     """Raises UnsupportedServerError for a database whose text has no encoding."""
     if encoding_of(connection) is None:
-        raise UnsupportedServerError(NO_ENCODING, safe="Nothing was read from it.", todo=NO_ENCODING_TODO)
+        raise UnsupportedServerError(NO_ENCODING, safe="Nothing was read from it.", todo=NO_ENCODING_ADVICE)
