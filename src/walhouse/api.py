@@ -35,7 +35,6 @@ from walhouse.gold.cut import gold_cut, sql_at
 from walhouse.gold.key import lacking_key
 from walhouse.gold.unresolved import Unresolved, unresolved_keys
 from walhouse.lakehouse.lock import WriteLock
-from walhouse.lakehouse.session import get_session
 from walhouse.lakehouse.tables import register_tables, table_exists
 from walhouse.ops.reporting import Reporter, Silent
 from walhouse.ops.retry import Retry, despite_passing
@@ -51,7 +50,7 @@ from walhouse.proof.verify import Proof, Verification
 from walhouse.rounds import Rounds, applied_report
 from walhouse.silver.records.events import EventLines, events
 from walhouse.silver.types.registry import silver_type
-from walhouse.wiring import capture_settings, events_settings, layers_of, layout_of, type_modes
+from walhouse.wiring import capture_settings, events_settings, layers_of, layout_of, session_of, type_modes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -111,10 +110,12 @@ class Walhouse:
     @cached_property
     def spark(self) -> SparkSession:
         """The session, with the lake's tables registered."""
-        lake, quick = self.configuration.lake, not self._lasting
-        session = self._given_spark or get_session(memory=lake.local_memory, quick=quick, catalog=lake.catalog)
-        register_tables(session, self.layout)
-        return session
+        register_tables(self._session, self.layout)
+        return self._session
+
+    @cached_property
+    def _session(self) -> SparkSession:
+        return session_of(self.configuration.lake, self.layout, self._given_spark, lasting=self._lasting)
 
     @cached_property
     def layout(self) -> LakeLayout:
@@ -132,16 +133,16 @@ class Walhouse:
 
     @cached_property
     def _relations(self) -> RelationCatalog:
-        return RelationCatalog(self.spark, self.layout)
+        return RelationCatalog(self._session, self.layout)
 
     def _capture(self) -> Capture:
         self._lock.regain()
-        return Capture(self.spark, self.layout, self._capture_settings, self._relations, self._connect())
+        return Capture(self._session, self.layout, self._capture_settings, self._relations, self._connect())
 
     @cached_property
     def _layers(self) -> Layers:
-        ensure_bronze(self.spark, self.layout)
-        return layers_of(self.configuration, self.spark, self.layout, self._relations, self._lock.require_held)
+        ensure_bronze(self._session, self.layout)
+        return layers_of(self.configuration, self._session, self.layout, self._relations, self._lock.require_held)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -192,7 +193,7 @@ class Walhouse:
         """
         with self._writing():
             if start_new_generation:
-                new_generation(self.spark, self.layout)
+                new_generation(self._session, self.layout)
             return self._rounds(progress or Silent()).bronze()
 
     def silver(self, progress: Reporter | None = None) -> int:
@@ -237,7 +238,7 @@ class Walhouse:
         """How far bronze, silver and gold are, per table; the lag; what the slot keeps on the server."""
         conn, slot = self._connect(), self._capture_settings.slot
         return read_status(
-            self.spark,
+            self._session,
             self.layout,
             conn,
             source_lsn=flushed_lsn(conn),
@@ -252,7 +253,7 @@ class Walhouse:
         ``kind`` and ``data`` as Debezium has them: ``execute-snapshot`` with ``data-collections``, for instance. What
         becomes of it is told in ``ops.notifications``.
         """
-        return give_signal(self.spark, self.layout, Signal(signal_id or str(uuid.uuid4()), kind, json.dumps(data)))
+        return give_signal(self._session, self.layout, Signal(signal_id or str(uuid.uuid4()), kind, json.dumps(data)))
 
     def snapshot(self, tables: Sequence[TableName], where: str | None = None, signal_id: str | None = None) -> str:
         """Ask for an incremental snapshot of these tables; ``where``: SQL that their rows must fulfil. Returns its id.
@@ -276,11 +277,11 @@ class Walhouse:
                 if self.layout.path is not None:
                     self.run(progress=progress)
 
-        return follow(self.spark, self.layout, request, work, poll_seconds)
+        return follow(self._session, self.layout, request, work, poll_seconds)
 
     def init_signals(self) -> list[str]:
         """Make ``ops.signals`` and, if there is to be one, the source's signal table. Returns their names."""
-        ensure_signals(self.spark, self.layout)
+        ensure_signals(self._session, self.layout)
         made = [str(self.layout.ops("signals"))]
         settings = self._capture_settings
         if settings.signals.table is not None:
@@ -297,7 +298,7 @@ class Walhouse:
             capture = self._capture()
             despite_passing(capture.begin)
             verification = Verification(
-                self.spark,
+                self._session,
                 self.layout,
                 settings=self._capture_settings,
                 relations=self._relations,
@@ -327,10 +328,10 @@ class Walhouse:
         position = self._position()
         if position is None:
             return EventLines(iter(()))
-        relations = RelationCatalog(self.spark, self.layout)
+        relations = RelationCatalog(self._session, self.layout)
         relations.refresh(position.pass_number)
         known = relations.by_table()
-        return events(self.spark, self.layout, settings, known, only=tables, from_lsn=from_lsn, to_lsn=to_lsn)
+        return events(self._session, self.layout, settings, known, only=tables, from_lsn=from_lsn, to_lsn=to_lsn)
 
     def cut(self, at: Lsn | None = None) -> Cut:
         """The last position that all of gold's tables are at, or the last one up to ``at``, and their versions there.
@@ -338,7 +339,7 @@ class Walhouse:
         While a run merges one table after another, a query over several may see a transaction in one of them alone; at
         a cut it does not. Raises NothingAppliedError.
         """
-        return gold_cut(self.spark, self.layout, at)
+        return gold_cut(self._session, self.layout, at)
 
     def sql(self, query: str, *, cut: Cut | None = None) -> DataFrame:
         """Ask the lake. Tables: ``bronze.wal_readable`` (``bronze.wal`` with its images as maps from column to text),
@@ -369,7 +370,7 @@ class Walhouse:
                 self._apply(tuple(Layer), Position(progress.pass_number, progress.captured_to), reporter)
 
         def incomplete(table: TableName, after: tuple[int, int] | None) -> Unresolved:
-            return unresolved_keys(self.spark, self.layout, self._relations.by_table()[table], after)
+            return unresolved_keys(self._session, self.layout, self._relations.by_table()[table], after)
 
         def forget() -> None:
             self.close()
@@ -393,7 +394,7 @@ class Walhouse:
         return self._layers.run(layers, *position, applied_report(position.captured_to, reporter))
 
     def _position(self) -> Position | None:
-        if not table_exists(self.spark, self.layout.bronze):
+        if not table_exists(self._session, self.layout, self.layout.bronze):
             return None
-        require_form(self.spark, self.layout)
-        return read_whole_position(self.spark, self.layout)
+        require_form(self._session, self.layout)
+        return read_whole_position(self._session, self.layout)

@@ -150,7 +150,7 @@ def _silver(house: Walhouse, table: TableName) -> DataFrame:
 
 
 def _count(house: Walhouse, table: LakeTable) -> int:
-    return house.spark.table(str(table)).count() if table_exists(house.spark, table) else 0
+    return house.spark.table(str(table)).count() if table_exists(house.spark, house.layout, table) else 0
 
 
 def _changed(field: str, in_order: Any) -> Column:

@@ -10,6 +10,8 @@ import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import SparkSession
+
 from walhouse import __version__
 from walhouse.bronze.masking import MaskBook
 from walhouse.bronze.progress import read_pass
@@ -19,10 +21,13 @@ from walhouse.bronze.snapshots.modes import MODES, FixedPolicy, custom_mode
 from walhouse.changes.epochs import EpochLedger, Layer
 from walhouse.changes.layer import LayerRun, LayerTarget
 from walhouse.changes.layers import Layers
+from walhouse.changes.sessions import Sessions
 from walhouse.changes.touched import MESSAGES, TRANSACTIONS, BronzeSurvey
 from walhouse.config.values import SnapshotMode
 from walhouse.gold.apply import apply_gold
 from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout, Writer
+from walhouse.lakehouse.session import get_session
+from walhouse.lakehouse.tables import register_tables
 from walhouse.postgres.watermarks import Watermarks
 from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.apply import apply_messages, apply_silver, apply_transactions
@@ -31,8 +36,6 @@ from walhouse.silver.settings import ConversionFailures, EventsSettings, SilverS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from pyspark.sql import SparkSession
 
     from walhouse.bronze.snapshots.modes import SnapshotPolicy
     from walhouse.changes.relations import RelationCatalog
@@ -57,6 +60,15 @@ def layout_of(lake: Lake) -> LakeLayout:
         table_name=lake.table_name,
         writer=Writer(lake.writer or Writer.ARROW),
     )
+
+
+def session_of(lake: Lake, layout: LakeLayout, given: SparkSession | None, *, lasting: bool) -> SparkSession:
+    """A session that knows the lake's tables: all of them if others may ask it, too; else bronze's and ``ops``', and
+    each other one from when it is looked for."""
+    shared = given or SparkSession.getActiveSession()
+    session = shared or get_session(memory=lake.local_memory, quick=not lasting, catalog=lake.catalog)
+    register_tables(session, layout, None if shared else (layout.bronze_schema, layout.ops_schema))
+    return session
 
 
 def capture_settings(configuration: Configuration) -> CaptureSettings:
@@ -145,14 +157,11 @@ def layers_of(
     silver = LayerTarget(
         Layer.SILVER,
         layout.silver,
-        partial(apply_silver, spark, layout, settings=settings),
-        {
-            MESSAGES: partial(apply_messages, spark, layout, settings=settings),
-            TRANSACTIONS: partial(apply_transactions, spark, layout),
-        },
+        partial(apply_silver, settings=settings),
+        {MESSAGES: partial(apply_messages, settings=settings), TRANSACTIONS: apply_transactions},
     )
-    gold = LayerTarget(Layer.GOLD, layout.gold, partial(apply_gold, spark, layout), reads_base=True)
-    ledger, survey = EpochLedger(spark, layout), BronzeSurvey(spark, layout)
+    gold = LayerTarget(Layer.GOLD, layout.gold, apply_gold, reads_base=True)
+    ledger, survey, sessions = EpochLedger(spark, layout), BronzeSurvey(spark, layout), Sessions(spark, layout)
     threads = configuration.lake.parallel_tables
     return Layers(
         ledger,
@@ -164,6 +173,7 @@ def layers_of(
                 ledger.last(target.layer),
                 relations=relations,
                 survey=survey,
+                sessions=sessions,
                 threads=threads,
                 is_lacking=partial(_is_lacking, spark, layout),
                 has_applied=ledger.has_applied,

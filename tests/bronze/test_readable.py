@@ -42,4 +42,4 @@ def test_each_row_shows_the_columns_that_its_table_had_then(
 
 def test_where_there_is_no_bronze_there_is_no_view(spark: SparkSession, lake: LakeLayout) -> None:
     ensure_readable(spark, lake)
-    assert not table_exists(spark, lake.bronze_readable)
+    assert not table_exists(spark, lake, lake.bronze_readable)

@@ -102,7 +102,7 @@ def test_gold_whose_table_got_another_key_is_made_anew_and_read_again_if_old_cha
 
 
 def tables_asked_for(spark: SparkSession, lake: LakeLayout) -> list[TableName]:
-    if not table_exists(spark, lake.ops("signals")):
+    if not table_exists(spark, lake, lake.ops("signals")):
         return []
     asked = [json.loads(row["data"])["data-collections"] for row in spark.table(str(lake.ops("signals"))).collect()]
     return [PRICES for names in asked if "prices" in str(names)]
@@ -219,7 +219,7 @@ def test_a_table_that_somebody_dropped_is_not_begun_in_its_midst_and_is_whole_on
     for each in (house, make_house()):
         with pytest.raises(LakeError, match=f"walhouse rebuild {layer} TABLE"):
             each.run()
-        assert not table_exists(spark, name)
+        assert not table_exists(spark, lake, name)
     assert gold_rows(spark, lake, BAG) == source_rows(tables, BAG), "no other table waits"
     house.rebuild(layer, [PRICES])
     house.run()

@@ -128,7 +128,7 @@ def gold(spark: SparkSession, lake_of_cases: LakeLayout) -> dict[tuple[str, str]
     apply_gold(spark, lake_of_cases, epoch)
     again = apply_gold(spark, lake_of_cases, epoch)
     assert (again.counts["upserted"], again.counts["deleted"]) == (0, 0)
-    counted = imperfect_values(spark, {DESCRIBED.name: lake_of_cases.gold(DESCRIBED.name)})[DESCRIBED.name]
+    counted = imperfect_values(spark, lake_of_cases, [DESCRIBED.name])[DESCRIBED.name]
     # "NaN" as a key twice, "infinity" once
     assert counted == {"rescued": 3, "unavailable": 3}
     table = spark.table(str(lake_of_cases.gold(DESCRIBED.name)))

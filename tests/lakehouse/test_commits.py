@@ -16,7 +16,7 @@ from walhouse.lakehouse.appends import append_rows
 from walhouse.lakehouse.commits import LocalTable
 from walhouse.lakehouse.files import FileWriter, NewFile, Once
 from walhouse.lakehouse.layout import Writer
-from walhouse.lakehouse.tables import at_version, create_table, current_version
+from walhouse.lakehouse.tables import MERGE_PROPERTIES, at_version, create_table, current_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -190,3 +190,25 @@ def test_a_table_whose_files_mean_more_than_their_rows_is_refused(
         with pytest.raises(ForeignCommitError, match=r"lake\.writer"):
             attempt()
     assert numbers(spark, lake) == []
+
+
+@pytest.mark.parametrize("properties", [{}, MERGE_PROPERTIES])
+def test_the_log_tells_which_columns_no_row_has_a_value_in(
+    spark: SparkSession, lake: LakeLayout, properties: Mapping[str, str]
+) -> None:
+    table = LocalTable(new_table(spark, lake, properties))
+    assert table.lacks(["name", "seldom"]), "it has no rows"
+    spark.sql(f"INSERT INTO {lake.ops('things')} VALUES (1, 'a', NULL), (2, 'b', NULL)")
+    assert table.lacks(["seldom"])
+    assert not table.lacks(["seldom", "name"])
+    spark.sql(f"INSERT INTO {lake.ops('things')} VALUES (3, 'c', NULL), (4, 'd', 7)")
+    assert not table.lacks(["seldom"])
+    spark.sql(f"DELETE FROM {lake.ops('things')} WHERE number > 2")
+    assert table.lacks(["seldom"])
+
+
+def test_a_column_that_came_later_is_not_known_to_be_without_values(spark: SparkSession, lake: LakeLayout) -> None:
+    table = LocalTable(new_table(spark, lake, MERGE_PROPERTIES))
+    spark.sql(f"INSERT INTO {lake.ops('things')} VALUES (1, 'a', NULL)")
+    spark.sql(f"ALTER TABLE {lake.ops('things')} ADD COLUMN more STRING")
+    assert not table.lacks(["more"])

@@ -41,9 +41,21 @@ def test_the_next_process_finds_the_tables_in_the_folder(spark: SparkSession, la
     create(spark, lake)
     spark.sql(f"INSERT INTO {lake.ops('things')} VALUES (1, 'x')")
     spark.sql(f"DROP TABLE {lake.ops('things')}")  # only from the catalog in memory: the table has a folder of its own
-    assert not table_exists(spark, lake.ops("things"))
+    assert not spark.catalog.tableExists(str(lake.ops("things")))
     register_tables(spark, lake)
     assert spark.table(str(lake.ops("things"))).count() == 1
+
+
+def test_what_other_schemas_have_is_found_in_the_folder_once_it_is_looked_for(
+    spark: SparkSession, lake: LakeLayout
+) -> None:
+    create(spark, lake)
+    spark.sql(f"DROP TABLE {lake.ops('things')}")
+    register_tables(spark, lake, [lake.bronze_schema])
+    assert not spark.catalog.tableExists(str(lake.ops("things")))
+    assert table_exists(spark, lake, lake.ops("things"))
+    assert spark.table(str(lake.ops("things"))).isEmpty()
+    assert not table_exists(spark, lake, lake.ops("others"))
 
 
 @pytest.mark.parametrize("left", [(), (".00000000000000000000.json.1f.tmp",)])
@@ -57,7 +69,7 @@ def test_a_creation_that_was_killed_before_its_first_commit_is_no_table_and_is_m
     for name in left:
         (log / name).write_text("{}")
     register_tables(spark, lake)
-    assert not table_exists(spark, lake.ops("things"))
+    assert not table_exists(spark, lake, lake.ops("things"))
     create(spark, lake)
     assert spark.table(str(lake.ops("things"))).count() == 0
 
@@ -104,6 +116,7 @@ def test_a_schema_that_a_catalog_has_is_not_created_which_would_take_a_right_on_
 
 def test_a_table_is_looked_for_under_names_that_have_to_be_quoted(spark: SparkSession) -> None:
     """As those of catalogs with a hyphen: to look into one that is not there gives another error than its name does."""
-    assert not table_exists(spark, LakeTable(LOCAL_CATALOG, "not-there", "wal"))
+    managed = LakeLayout(path=None)
+    assert not table_exists(spark, managed, LakeTable(LOCAL_CATALOG, "not-there", "wal"))
     with pytest.raises(AnalysisException, match="my-catalog"):
-        table_exists(spark, LakeTable("my-catalog", "bronze", "wal"))
+        table_exists(spark, managed, LakeTable("my-catalog", "bronze", "wal"))

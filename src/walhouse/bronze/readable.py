@@ -23,7 +23,7 @@ _COMMENT: Final = "The rows of wal with before and after as maps from column to 
 
 def ensure_readable(spark: SparkSession, layout: LakeLayout) -> None:
     """Create the view if it is missing and bronze is there."""
-    if not table_exists(spark, layout.bronze) or table_exists(spark, layout.bronze_readable):
+    if not table_exists(spark, layout, layout.bronze) or table_exists(spark, layout, layout.bronze_readable):
         return
     spark.sql(
         f"""

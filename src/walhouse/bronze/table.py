@@ -115,7 +115,7 @@ def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> bool:
 
     True if it was there. Raises LakeVersionError if it has a column in another form.
     """
-    if table_exists(spark, layout.bronze):
+    if table_exists(spark, layout, layout.bronze):
         present = require_form(spark, layout).fieldNames()
         if missing := [column for column in COLUMNS.fields if column.name not in present]:
             added = ", ".join(f"{quote(column.name)} {sql_type(column.dataType)}" for column in missing)

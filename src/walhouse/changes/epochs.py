@@ -108,7 +108,7 @@ class EpochLedger:
         self._spark = spark
         self._layout = layout
         self._table = layout.ops("epochs")
-        if not table_exists(spark, self._table):
+        if not table_exists(spark, layout, self._table):
             create_table(
                 spark,
                 layout,
@@ -183,7 +183,7 @@ class EpochLedger:
 def last_applied_pass(spark: SparkSession, layout: LakeLayout) -> int:
     """The last of bronze's passes that an epoch of any layer has; 0 without any. Answered from Delta's log."""
     table = layout.ops("epochs")
-    if not table_exists(spark, table):
+    if not table_exists(spark, layout, table):
         return 0
     local = layout.local(table)
     ends = None if local is None else local.greatest(("to_pass",))

@@ -30,11 +30,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from walhouse.changes.relations import RelationCatalog
+    from walhouse.changes.sessions import Sessions
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.pgoutput.relation import RelationDescription
 
 Report = Callable[[Layer, TableName, AppliedTable], None]
 """Told of each table as it is done."""
+
+Apply = Callable[["SparkSession", "LakeLayout", TableEpoch], AppliedTable]
+"""Applies one table's part of an epoch."""
 
 IsLacking = Callable[[int, TableName], bool]
 """Whether, by what a pass of capture knew, a table is to be read that bronze does not have all rows of."""
@@ -65,8 +69,8 @@ class LayerTarget:
 
     layer: Layer
     name_of: Callable[[TableName], LakeTable]
-    apply: Callable[[TableEpoch], AppliedTable]
-    apply_apart: Mapping[TableName, Callable[[TableEpoch], AppliedTable]] = field(default_factory=dict)
+    apply: Apply
+    apply_apart: Mapping[TableName, Apply] = field(default_factory=dict)
     """For what belongs to no table and this layer keeps."""
     reads_base: bool = False
     """True if applying looks at the table as it was before the epoch."""
@@ -84,11 +88,13 @@ class LayerRun:
         *,
         relations: RelationCatalog,
         survey: BronzeSurvey,
+        sessions: Sessions,
         threads: int,
         is_lacking: IsLacking,
         has_applied: HasApplied,
     ) -> None:
         self._spark = spark
+        self._sessions = sessions
         self._layout = layout
         self._target = target
         self._relations = relations
@@ -164,7 +170,7 @@ class LayerRun:
         self._relations.refresh(work.planned.range.to_pass)
 
         def apply(each: Touched) -> AppliedTable:
-            done = self._apply_table(work.planned, each, fresh=work.fresh)
+            done = self._apply_table(work, each)
             report(self.layer, each.table, done)
             return done
 
@@ -186,29 +192,32 @@ class LayerRun:
         if not self._target.reads_base:
             return None
         name = self._target.name_of(table)
-        return current_version(self._spark, self._layout, name) if table_exists(self._spark, name) else None
+        return (
+            current_version(self._spark, self._layout, name) if table_exists(self._spark, self._layout, name) else None
+        )
 
     def _changes(self, bronze: DataFrame, epoch: EpochRange, touched: Touched) -> DataFrame:
         """The epoch's changes of a table, rows of chunks where they belong: for these, changes of before count, too."""
         changes = resolve(bronze, touched.table)
         if touched.facts.chunks is None:
             return changes
-        earlier = self._spark.table(str(self._layout.bronze)).where(F.col("pass") <= epoch.after_pass)
+        earlier = bronze.sparkSession.table(str(self._layout.bronze)).where(F.col("pass") <= epoch.after_pass)
         current = self._relations.describe(touched.versions)[-1]
         others = [known for known in self._relations.by_table()[touched.table] if known != current]
         return placed(changes, resolve(earlier, touched.table), (*others, current), touched.facts.chunks)
 
-    def _apply_table(self, planned: PlannedEpoch, touched: Touched, *, fresh: bool) -> AppliedTable:
+    def _apply_table(self, work: Work, touched: Touched) -> AppliedTable:
+        planned = work.planned
         anew = touched.table in planned.anew
         epoch = _from_the_first(planned.range) if anew else planned.range
-        bronze = bronze_range(self._spark, self._layout, epoch)
+        spark = self._session(work, touched)
+        bronze = bronze_range(spark, self._layout, epoch)
         base = planned.bases[touched.table]
         if touched.table in APART:
             rows = bronze.where(F.col("kind") == APART[touched.table].value)
-            return self._target.apply_apart[touched.table](
-                TableEpoch(epoch, touched.table, rows, (), base, fresh=fresh, known_facts=touched.facts)
-            )
-        is_there = table_exists(self._spark, self._target.name_of(touched.table))
+            part = TableEpoch(epoch, touched.table, rows, (), base, fresh=work.fresh, known_facts=touched.facts)
+            return self._target.apply_apart[touched.table](spark, self._layout, part)
+        is_there = table_exists(self._spark, self._layout, self._target.name_of(touched.table))
         if not anew:
             self._require_ours(planned, touched.table, is_there=is_there)
         relations = self._relations.describe(touched.versions)
@@ -223,20 +232,20 @@ class LayerRun:
             changes,
             relations,
             base,
-            fresh=anew or (fresh and not has_unknown_rows),
+            fresh=anew or (work.fresh and not has_unknown_rows),
             known_facts=touched.facts,
             anew=anew,
             ready=ready,
             is_replaced=anew and self._is_read_whole_after(epoch.to_pass, touched.table),
         )
         try:
-            applied = self._applied(table_epoch)
+            applied = self._applied(spark, table_epoch)
         except BagMismatchError as mismatch:
             if anew or not self._has_lost_a_column(relations[-1]):
                 raise
             log.warning("%s It has lost a column meanwhile, and is made anew from bronze.", mismatch.problem)
-            planned = replace(planned, anew=planned.anew | {touched.table})
-            return self._apply_table(planned, self._all_of(touched.table, planned.range), fresh=fresh)
+            whole = replace(work, planned=replace(planned, anew=planned.anew | {touched.table}))
+            return self._apply_table(whole, self._all_of(touched.table, planned.range))
         self._ready[touched.table] = relations[-1]
         return applied
 
@@ -264,15 +273,21 @@ class LayerRun:
     def _all_of(self, table: TableName, epoch: EpochRange) -> Touched:
         return next(each for each in self._survey.touched(_from_the_first(epoch)) if each.table == table)
 
-    def _applied(self, epoch: TableEpoch) -> AppliedTable:
+    def _session(self, work: Work, touched: Touched) -> SparkSession:
+        if touched.table in work.planned.anew:  # all of bronze is read
+            return self._spark
+        target = self._target.name_of(touched.table) if self._target.reads_base else None
+        return self._sessions.of_epoch(touched, work.rows, target)
+
+    def _applied(self, spark: SparkSession, epoch: TableEpoch) -> AppliedTable:
         """Applied; of a table that is still to be read, without the rows that it lacks: the reading replaces it all."""
         try:
-            return self._target.apply(epoch)
+            return self._target.apply(spark, self._layout, epoch)
         except BagMismatchError as mismatch:
             if epoch.is_replaced or not self._is_lacking(epoch.epoch.to_pass, epoch.table):
                 raise
             log.warning("%s It is still to be read, and not the source before that.", mismatch.problem)
-            return self._target.apply(replace(epoch, is_replaced=True))
+            return self._target.apply(spark, self._layout, replace(epoch, is_replaced=True))
 
     def _is_read_whole_after(self, to_pass: int, table: TableName) -> bool:
         """Whether a later epoch has a reading that replaces all of the table."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def gold_cut(spark: SparkSession, layout: LakeLayout, at: Lsn | None = None) -> Cut:
     """The last position that all of gold is at, or the last one up to ``at``. Raises NothingAppliedError."""
-    written = table_exists(spark, layout.ops("epochs"))
+    written = table_exists(spark, layout, layout.ops("epochs"))
     cut = EpochLedger(spark, layout).cut(Layer.GOLD, at) if written else None
     if cut is None:
         raise NothingAppliedError(f"Gold was at no position yet{'' if at is None else f' up to {at}'}.", lsn=at)

@@ -52,7 +52,7 @@ def ensure_gold_table(
     key.
     """
     table = layout.gold(relations[-1].name)
-    if anew or not table_exists(spark, table):
+    if anew or not table_exists(spark, layout, table):
         columns = gold_columns(relations)
         _create(spark, layout, table, relations[-1], columns=columns, key=key, replace=anew)
         return columns

@@ -48,7 +48,7 @@ def unresolved_keys(
     """
     current = relations[-1]
     target = layout.gold(current.name)
-    if not current.row_key or not table_exists(spark, target):
+    if not current.row_key or not table_exists(spark, layout, target):
         return Unresolved([], None)
     places = spark.table(str(target)).where(F.col(UNAVAILABLE).isNotNull())
     places = places.select(F.col(COMMIT_LSN).alias("commit_lsn"), F.col(SEQ).alias("seq"))

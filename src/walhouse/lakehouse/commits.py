@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 _FEW_FILES: Final = 32
 
+_PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
+"""Of a column whose name in files is another one."""
+
 _FEATURES: Final = frozenset({"appendOnly", "invariants"})
 
 
@@ -75,6 +78,18 @@ class LocalTable:
             found.append(pc.max(greatest_of_files).as_py())
         return tuple(found)
 
+    def lacks(self, columns: Sequence[str]) -> bool:
+        """Whether no row has a value in any of these, by the log's statistics; False also if these do not tell.
+
+        Of a table in any form: what a deletion vector marks is counted as if it were there.
+        """
+        with self._opened() as table:
+            facts = pa.table(table.get_add_actions(flatten=True))
+            fields = {field.name: field.metadata for field in table.schema().fields}
+        stored = (fields[name].get(_PHYSICAL_NAME, name) for name in columns)
+        are_null = (pc.equal(_column(facts, f"null_count.{name}"), facts["num_records"]) for name in stored)
+        return all(pc.all(pc.fill_null(each, fill_value=False), min_count=0).as_py() for each in are_null)
+
     def find_rows(
         self, columns: Sequence[str], within: Mapping[str, tuple[Any, Any]], present: str
     ) -> list[dict[str, Any]] | None:
@@ -106,8 +121,7 @@ class LocalTable:
     @contextmanager
     def _understood(self) -> Iterator[DeltaTable]:
         """In a form in which columns have their names in files, too, and no row is marked deleted."""
-        try:
-            table = DeltaTable(self.folder.as_uri())
+        with self._opened() as table:
             protocol = table.protocol()
             reader, writer = protocol.min_reader_version, protocol.min_writer_version
             features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())} - _FEATURES
@@ -117,6 +131,11 @@ class LocalTable:
                     f"{self.folder.name} needs more of Delta's protocol: {needs}.", path=str(self.folder)
                 )
             yield table
+
+    @contextmanager
+    def _opened(self) -> Iterator[DeltaTable]:
+        try:
+            yield DeltaTable(self.folder.as_uri())
         except (DeltaError, OSError) as error:
             raise ForeignCommitError(f"{type(error).__name__}: {error}", path=str(self.folder)) from error
 

@@ -28,6 +28,8 @@ SMALL_TABLES: Final = {
 }
 """For tables of some thousands of rows: compiling or re-planning a query costs more than running it as it is."""
 
+_STARTED_HERE: Final = "spark.walhouse.startedHere"
+
 DELTA_VERSION: Final = "4.4.0"
 SCALA_VERSION: Final = "2.13"
 
@@ -139,6 +141,7 @@ def local_session(
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "walhouse-unused-warehouse"),
         "spark.driver.memory": f"{memory // 2**20}m",
         "spark.driver.extraJavaOptions": " ".join(java_options(quick=quick)),
+        _STARTED_HERE: "true",
         **_LOCAL_FILES,
         **_delta_jars(),
         **(settings or {}),
@@ -146,6 +149,20 @@ def local_session(
     for name, value in tuned.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def beside_for_small_tables(spark: SparkSession) -> SparkSession:
+    """A session on the same tables, beside a local one that was started here, that does as ``SMALL_TABLES`` says.
+
+    The session itself if it does so already, or was started by somebody else, whose business it is how it computes.
+    """
+    does_so = all(spark.conf.get(name, None) == value for name, value in SMALL_TABLES.items())
+    if does_so or spark.conf.get(_STARTED_HERE, None) is None:
+        return spark
+    beside = spark.newSession()
+    for name, value in SMALL_TABLES.items():
+        beside.conf.set(name, value)
+    return beside
 
 
 def java_options(*, quick: bool) -> list[str]:

@@ -86,10 +86,11 @@ def ensure_schema(spark: SparkSession, layout: LakeLayout, schema: str) -> None:
     _require_own(spark, layout, schema)
 
 
-def register_tables(spark: SparkSession, layout: LakeLayout) -> None:
+def register_tables(spark: SparkSession, layout: LakeLayout, schemas: Sequence[str] | None = None) -> None:
     """Make the tables of a local lake known to this process's catalog. Does nothing where a catalog is shared.
 
-    Raises OtherLakeError.
+    ``schemas``: of these alone; what others have is registered when ``table_exists`` is asked for it, since each takes
+    a tenth of a second. Raises OtherLakeError.
     """
     if not _is_local(layout):
         return
@@ -99,10 +100,9 @@ def register_tables(spark: SparkSession, layout: LakeLayout) -> None:
         if not folder.is_dir():
             continue
         ensure_schema(spark, layout, schema)
-        for table in sorted(folder.iterdir()):
-            if _has_commit(table):
-                name = LakeTable(layout.catalog, schema, table.name)
-                spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION {string_literal(str(table))}")
+        if schemas is None or schema in schemas:
+            for table in sorted(folder.iterdir()):
+                table_exists(spark, layout, LakeTable(layout.catalog, schema, table.name))
 
 
 def _is_local(layout: LakeLayout) -> bool:
@@ -139,9 +139,16 @@ def _remove_unborn(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def table_exists(spark: SparkSession, table: LakeTable) -> bool:
-    """True if the catalog knows the table."""
-    return bool(spark.catalog.tableExists(str(table)))
+def table_exists(spark: SparkSession, layout: LakeLayout, table: LakeTable) -> bool:
+    """True if the lake has the table, which the catalog knows from then on."""
+    if spark.catalog.tableExists(str(table)):
+        return True
+    if not _is_local(layout) or not _has_commit(layout.folder(table)):
+        return False
+    ensure_schema(spark, layout, table.schema)
+    folder = string_literal(str(layout.folder(table)))
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {table} USING delta LOCATION {folder}")
+    return True
 
 
 def current_version(spark: SparkSession, layout: LakeLayout, table: LakeTable) -> int:
@@ -154,6 +161,17 @@ def current_version(spark: SparkSession, layout: LakeLayout, table: LakeTable) -
     row = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").select("version").first()
     assert row is not None, f"{table} has no history"
     return int(row[0])
+
+
+def is_larger(layout: LakeLayout, table: LakeTable, limit: int) -> bool:
+    """Whether a table of a local lake has files of more bytes than that, those that are outdated among them."""
+    stored = 0
+    for file in layout.folder(table).rglob("*.parquet"):
+        with suppress(FileNotFoundError):  # a VACUUM removes outdated ones
+            stored += file.stat().st_size
+        if stored > limit:
+            return True
+    return False
 
 
 def table_id(spark: SparkSession, layout: LakeLayout, table: LakeTable) -> str:

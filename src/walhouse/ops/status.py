@@ -109,7 +109,7 @@ def read_status(
     chunk_rows: int,
 ) -> Status:
     """Ask lake and server."""
-    position = read_position(spark, layout) if table_exists(spark, layout.bronze) else None
+    position = read_position(spark, layout) if table_exists(spark, layout, layout.bronze) else None
     captured_to = None if position is None else position.captured_to
     captured_at = 0.0 if position is None else _captured_at(spark, layout, position.pass_number)
     lag = max(0, source_lsn - captured_to) if captured_to is not None else int(source_lsn)
@@ -203,7 +203,7 @@ def _captured_at(spark: SparkSession, layout: LakeLayout, pass_number: int) -> f
 
 def _tables(spark: SparkSession, layout: LakeLayout, captured_to: Lsn) -> tuple[TableStatus, ...]:
     epochs = layout.ops("epochs")
-    if not table_exists(spark, epochs):
+    if not table_exists(spark, layout, epochs):
         return ()
     done = spark.table(str(epochs)).where(F.col("state") == EpochState.DONE.value)
     applied = _applied_to(done)
@@ -211,8 +211,8 @@ def _tables(spark: SparkSession, layout: LakeLayout, captured_to: Lsn) -> tuple[
     for row in few_rows(_counts(_since_made_anew(done, spark.table(str(epochs))))):
         name = TableName(row["schema_name"], row["table_name"])
         tables.setdefault(name, {})[f"{row['layer']}_{row['name']}"] = int(row["total"])
-    gold = {name: layout.gold(name) for name in tables if table_exists(spark, layout.gold(name))}
-    for name, imperfect in imperfect_values(spark, gold).items():
+    in_gold = [name for name in tables if table_exists(spark, layout, layout.gold(name))]
+    for name, imperfect in imperfect_values(spark, layout, in_gold).items():
         tables[name] |= {f"gold_{count}": value for count, value in imperfect.items()}
     return tuple(
         TableStatus(name, captured_to, applied.get(Layer.SILVER), applied.get(Layer.GOLD), counts)

@@ -266,7 +266,7 @@ class Verification:
     def _gold_rows(self, table: TableName) -> DataFrame:
         """Gold as it is: the epoch was applied under the lock that is still held, so nothing newer can be in it."""
         gold = self._layout.gold(table)
-        if not table_exists(self._spark, gold):
+        if not table_exists(self._spark, self._layout, gold):
             raise NotProvenError(
                 f"{table} cannot be compared: {gold} is not there. It was dropped, or its name or schema was changed.",
                 safe="Nothing was changed; bronze holds every change.",
@@ -277,7 +277,7 @@ class Verification:
 
     def _record(self, proofs: Sequence[Proof]) -> None:
         table = self._layout.ops("proofs")
-        if not table_exists(self._spark, table):
+        if not table_exists(self._spark, self._layout, table):
             create_table(
                 self._spark,
                 self._layout,

@@ -120,7 +120,7 @@ def ensure_table(
     Raises TypeConflictError.
     """
     target = layout.silver(table)
-    if anew or not table_exists(spark, target):
+    if anew or not table_exists(spark, layout, target):
         properties = {**PROPERTIES, "walhouse.source.schema": table.schema, "walhouse.source.table": table.table}
         comment = f"Change events of {table}, as Debezium has them"
         schema = silver_schema(relations, modes)

@@ -204,7 +204,7 @@ def test_a_stream_that_fails_meanwhile_costs_no_chunk_and_is_told(
             house.capture()
     (number,) = passes_of_chunks(spark, lake)
     assert [tuple(row) for row in written_beside(spark, lake).collect()] == [(number + 1, number)]
-    assert not table_exists(spark, lake.gold(T)) or spark.table(str(lake.gold(T))).isEmpty()
+    assert not table_exists(spark, lake, lake.gold(T)) or spark.table(str(lake.gold(T))).isEmpty()
     later = make_house(snapshot_mode="no_data", incremental_snapshot_chunk_size=100, lake_snapshot_pass_rows=200)
     later.run()
     assert_each_row_was_read_once(spark, lake)

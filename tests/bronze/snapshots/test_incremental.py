@@ -244,7 +244,7 @@ def test_layers_wait_for_the_rows_of_a_table_without_a_key_that_was_added_to_the
         house.verify()  # its pass over the WAL is the one that sees the table
     house.silver()
     house.gold()
-    assert not table_exists(spark, lake.gold(bag))
+    assert not table_exists(spark, lake, lake.gold(bag))
     house.run()
     assert [proof.source_rows for proof in house.verify([bag]) if proof.equal] == [3]
 

@@ -75,7 +75,7 @@ class SignalsFound:
 def ensure_signals(spark: SparkSession, layout: LakeLayout) -> None:
     """Make ``ops.signals`` if it is missing: whoever may INSERT into it can give signals."""
     table = layout.ops("signals")
-    if not table_exists(spark, table):
+    if not table_exists(spark, layout, table):
         properties = {"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true"}
         create_table(spark, layout, table, COLUMNS, comment="INSERT here to ask for a snapshot", properties=properties)
 
@@ -139,7 +139,7 @@ class SignalChannels:
 
     def _add_tabled(self, found: SignalsFound) -> None:
         table = self.layout.ops("signals")
-        if not table_exists(self.spark, table):
+        if not table_exists(self.spark, self.layout, table):
             return
         identity, last = table_id(self.spark, self.layout, table), current_version(self.spark, self.layout, table)
         position = found.position.of_signals(identity)  # from the beginning, if it was dropped and made again

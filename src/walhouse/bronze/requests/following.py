@@ -42,5 +42,5 @@ def follow(
 
 
 def _are_paused(spark: SparkSession, layout: LakeLayout) -> bool:
-    progress = read_progress(spark, layout) if table_exists(spark, layout.bronze) else None
+    progress = read_progress(spark, layout) if table_exists(spark, layout, layout.bronze) else None
     return progress is not None and progress.queue.paused

@@ -127,7 +127,7 @@ def has_ended(told: Sequence[Notification]) -> bool:
 def notifications_of(spark: SparkSession, layout: LakeLayout, request: str) -> list[Notification]:
     """What was told of a request so far, in its order."""
     table = layout.ops("notifications")
-    if not table_exists(spark, table):
+    if not table_exists(spark, layout, table):
         return []
     rows = spark.table(str(table)).where(F.col("id") == request).orderBy("timestamp", "number")
     return [
@@ -139,7 +139,7 @@ def notifications_of(spark: SparkSession, layout: LakeLayout, request: str) -> l
 def interruptions(spark: SparkSession, layout: LakeLayout, since: float) -> dict[str, str]:
     """Why requests were interrupted since a time, in seconds since 1970, by their ids."""
     table = layout.ops("notifications")
-    if not table_exists(spark, table):
+    if not table_exists(spark, layout, table):
         return {}
     told = spark.table(str(table)).where(
         (F.col("type") == Event.INTERRUPTED.value) & (F.col("timestamp") >= int(since * 1000))
@@ -166,7 +166,7 @@ def notify(
     if not notifications:
         return
     table = layout.ops("notifications")
-    if not table_exists(spark, table):
+    if not table_exists(spark, layout, table):
         create_table(
             spark,
             layout,

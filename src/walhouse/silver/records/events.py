@@ -148,7 +148,7 @@ def _rows(
     """What there is to print. Where places are printed all tables are read: they count events that are not shown."""
 
     def rows(table: LakeTable) -> DataFrame | None:
-        return spark.table(str(table)) if table_exists(spark, table) else None
+        return spark.table(str(table)) if table_exists(spark, layout, table) else None
 
     read = [table for table in tables if only is None or table in only or settings.transactions]
     found = {table: rows(layout.silver(table)) for table in read}
