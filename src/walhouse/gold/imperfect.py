@@ -6,17 +6,18 @@ Invariant: counted in the rows as they are now, so that a row that was repaired 
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from walhouse.gold.columns import RESCUED, UNAVAILABLE
 from walhouse.lakehouse.answers import few_rows
+from walhouse.lakehouse.tables import table_exists
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from pyspark.sql import SparkSession
 
@@ -24,27 +25,31 @@ if TYPE_CHECKING:
     from walhouse.names import LakeTable
 
 
+_COUNTED: Final = ("rescued", "unavailable")
+
+
 def imperfect_values(
-    spark: SparkSession, layout: LakeLayout, tables: Iterable[TableName]
+    spark: SparkSession, layout: LakeLayout, tables: Collection[TableName]
 ) -> dict[TableName, dict[str, int]]:
     """By source table: ``rescued``, values kept as text; ``unavailable``, values nobody has.
 
-    One query, of those tables that may have any; files without such values are not read. A local lake's statistics
-    tell which may: to plan the query takes a second for each.
+    Nothing of tables that gold does not have. One query, of those tables that may have such values; files without are
+    not read. A local lake's statistics tell which may: to plan the query takes a second for each.
     """
-    found = {table: {"rescued": 0, "unavailable": 0} for table in tables}
-    counts = [_count(spark, table, layout.gold(table)) for table in found if not _is_perfect(layout, table)]
-    if counts:
+    perfect = {table for table in tables if _is_perfect(layout, table)}
+    asked = [table for table in tables if table not in perfect and table_exists(spark, layout, layout.gold(table))]
+    found = {table: dict.fromkeys(_COUNTED, 0) for table in perfect}
+    if asked:
+        counts = (_count(spark, table, layout.gold(table)) for table in asked)
         for row in few_rows(reduce(DataFrame.unionAll, counts)):
-            of_table = found[TableName(row["schema"], row["table"])]
-            of_table |= {name: int(row[name] or 0) for name in of_table}
+            found[TableName(row["schema"], row["table"])] = {name: int(row[name] or 0) for name in _COUNTED}
     return found
 
 
 def _is_perfect(layout: LakeLayout, table: TableName) -> bool:
     """Whether the table's statistics say that all of its values are what the source has."""
     local = layout.local(layout.gold(table))
-    return local is not None and local.lacks((RESCUED, UNAVAILABLE))
+    return local is not None and local.is_there and local.lacks((RESCUED, UNAVAILABLE))
 
 
 def _count(spark: SparkSession, source: TableName, gold: LakeTable) -> DataFrame:

@@ -45,6 +45,11 @@ class LocalTable:
 
     folder: Path
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the folder holds a table."""
+        return DeltaTable.is_deltatable(self.folder.as_uri())
+
     def append(self, files: Sequence[NewFile], once: Once | None) -> None:
         """Make files part of the table, in one commit; if ``once`` is given and was seen, not."""
         with self._understood() as table:

@@ -211,8 +211,7 @@ def _tables(spark: SparkSession, layout: LakeLayout, captured_to: Lsn) -> tuple[
     for row in few_rows(_counts(_since_made_anew(done, spark.table(str(epochs))))):
         name = TableName(row["schema_name"], row["table_name"])
         tables.setdefault(name, {})[f"{row['layer']}_{row['name']}"] = int(row["total"])
-    in_gold = [name for name in tables if table_exists(spark, layout, layout.gold(name))]
-    for name, imperfect in imperfect_values(spark, layout, in_gold).items():
+    for name, imperfect in imperfect_values(spark, layout, tables.keys()).items():
         tables[name] |= {f"gold_{count}": value for count, value in imperfect.items()}
     return tuple(
         TableStatus(name, captured_to, applied.get(Layer.SILVER), applied.get(Layer.GOLD), counts)
