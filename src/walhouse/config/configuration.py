@@ -17,7 +17,7 @@ from walhouse.config.connector import MASKS, Connector
 from walhouse.config.lake import Lake
 from walhouse.config.masks import is_mask
 from walhouse.config.secrets import Secret
-from walhouse.config.sections import connector_entries, lake_entries, unknown_sections
+from walhouse.config.sections import connector_entries, lake_entries, unfinished_values, unknown_sections
 from walhouse.config.yaml_lines import Entry, Problem, flatten
 from walhouse.errors import ConfigurationError
 
@@ -80,7 +80,7 @@ def load(path: Path | None = None) -> Configuration:
 def parse(text: str, file: Path) -> Configuration:
     """Make a configuration of the text of a file. Raises ConfigurationError with all problems."""
     flat = flatten(text)
-    problems = [*flat.problems, *unknown_sections(flat)]
+    problems = [*flat.problems, *unknown_sections(flat), *unfinished_values(flat)]
     properties, warnings = connector_entries(flat, problems)
     keys = lake_entries(flat, problems, file.parent)
     if not flat.lines:

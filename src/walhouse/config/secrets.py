@@ -16,6 +16,7 @@ from walhouse.errors import SecretError
 
 SECRET_MASK: Final = "***"  # noqa: S105  what is shown instead of one
 _REFERENCE: Final = re.compile(r"\$\{(env|file|secret):([^{}]+)\}")
+_ANY_REFERENCE: Final = re.compile(r"\$\{[^{}]+\}")
 
 
 class Secret:
@@ -110,6 +111,11 @@ class SecretReference:
 
     def _error(self, problem: str, todo: str) -> SecretError:
         return SecretError(f"The secret {self} cannot be resolved: {problem}.", todo=todo, reference=str(self))
+
+
+def has_reference(text: str) -> bool:
+    """True if a part of the text is meant to be replaced, by whatever program."""
+    return _ANY_REFERENCE.search(text) is not None
 
 
 def parse_secret(text: str) -> SecretReference | Secret:
