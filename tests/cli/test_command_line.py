@@ -212,6 +212,17 @@ def test_init_takes_over_a_kafka_connect_connector_without_its_password(capsys: 
     assert "database.password: ${env:PGPASSWORD}" in text
 
 
+def test_init_says_at_once_what_is_to_be_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    connector = {"database.server.name": "shop", "database.hostname": "${env:HOST}", "signal.enabled.channels": "kafka"}
+    mark_of_windows = b"\xef\xbb\xbf"
+    Path("connector.json").write_bytes(mark_of_windows + json.dumps({"name": "shop", "config": connector}).encode())
+    assert run(["init", "shop.yml", "--from-connector", "connector.json"]) == 0
+    said = capsys.readouterr().err
+    assert "warning: The configuration" in said
+    assert "connector.database.hostname (line 5): is to be filled in" in said
+    assert "'kafka' is no channel here" in said
+
+
 @pytest.mark.parametrize(("content", "said"), [("{", "is not JSON"), (None, "No such file")])
 def test_init_says_what_is_wrong_with_a_connector(
     content: str | None, said: str, capsys: pytest.CaptureFixture[str]
