@@ -106,6 +106,7 @@ def test_a_connection_that_cannot_be_made_says_why_without_the_password(
     assert database.settings.password is not None
     assert database.settings.password.reveal() not in told
     assert caught.value.todo_text
+    assert ("database.sslmode" in caught.value.todo_text) is (what == "certificate")
 
 
 def test_a_user_without_the_replication_right_is_told_so(

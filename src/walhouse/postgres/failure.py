@@ -237,8 +237,14 @@ def _authentication(words: str, subject: Subject) -> SourceError:
 def _unreachable(words: str, subject: Subject) -> SourceError:
     settings = subject.settings
     where = f" at {settings.host}:{settings.port}" if settings else ""
+    is_of_tls = re.search(r"SSL|certificate|private key", words) is not None
     return SourceUnreachableError(
-        f"PostgreSQL{where} does not answer: {words}.", host=settings and settings.host, port=settings and settings.port
+        f"PostgreSQL{where} does not answer: {words}.",
+        todo="Check database.sslmode, the files of database.sslrootcert, sslcert and sslkey, and what the server offers."
+        if is_of_tls
+        else None,
+        host=settings and settings.host,
+        port=settings and settings.port,
     )
 
 
