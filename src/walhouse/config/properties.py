@@ -273,5 +273,5 @@ def find(name: str) -> Property | None:
 
 
 def known_names() -> tuple[str, ...]:
-    """All names that are not patterns, for suggestions."""
-    return tuple(_EXACT)
+    """All names, for suggestions; of a family of names its pattern."""
+    return tuple(record.name for record in TABLE)

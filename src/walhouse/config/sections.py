@@ -9,7 +9,7 @@ import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from walhouse.config.lake import Lake
+from walhouse.config.lake import Lake, is_url
 from walhouse.config.properties import Property, State, find, known_names
 from walhouse.config.secrets import has_reference
 from walhouse.config.yaml_lines import Entry, FlatYaml, Problem
@@ -88,12 +88,15 @@ def lake_entries(flat: FlatYaml, problems: list[Problem], base: Path) -> dict[st
             problems.append(Problem(f"lake.{name}", entry.line, f"unknown key{nearest(name, Lake.model_fields)}"))
             del entries[name]
     path = entries.get("path")
-    if path is not None and isinstance(path.value, str) and "://" not in path.value:
-        entries["path"] = Entry(str((base / Path(path.value).expanduser()).resolve()), path.line)
+    if path is not None and isinstance(path.value, str) and not is_url(path.value) and path.value.strip():
+        try:
+            entries["path"] = Entry(str((base / Path(path.value).expanduser()).resolve()), path.line)
+        except (RuntimeError, ValueError, OSError) as error:  # no such user, U+0000, a loop of links
+            problems.append(Problem("lake.path", path.line, f"is no folder: {error}"))
     return entries
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A question that names the most similar known name, empty if none is similar."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    found = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
     return f"; did you mean {found[0]}?" if found else ""

@@ -44,6 +44,8 @@ _OLD_SNAPSHOT_MODES: Final = {"never": "no_data", "schema_only": "no_data", "exp
 
 
 def _secret(value: object) -> object:
+    if isinstance(value, list):
+        raise ValueError("must be one text, not a list")  # noqa: TRY004  (pydantic takes a ValueError)
     return parse_secret(value) if isinstance(value, str) else value
 
 
@@ -60,7 +62,8 @@ def _mask(value: object) -> object:
 
 
 def _keys(value: object) -> object:
-    return parse_keys(value) if isinstance(value, str) else value
+    entries = ";".join(value) if isinstance(value, list) else value
+    return parse_keys(entries) if isinstance(entries, str) else value
 
 
 def _identities(value: object) -> object:
