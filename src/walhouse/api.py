@@ -35,7 +35,7 @@ from walhouse.gold.cut import gold_cut, sql_at
 from walhouse.gold.key import lacking_key
 from walhouse.gold.unresolved import Unresolved, unresolved_keys
 from walhouse.lakehouse.lock import WriteLock
-from walhouse.lakehouse.session import get_session
+from walhouse.lakehouse.session import get_session, require_usable
 from walhouse.lakehouse.tables import register_tables, table_exists
 from walhouse.ops.reporting import Reporter, Silent
 from walhouse.ops.retry import Retry, despite_passing
@@ -113,7 +113,7 @@ class Walhouse:
         """The session, with the lake's tables registered."""
         lake, quick = self.configuration.lake, not self._lasting
         session = self._given_spark or get_session(memory=lake.local_memory, quick=quick, catalog=lake.catalog)
-        register_tables(session, self.layout)
+        register_tables(require_usable(session), self.layout)
         return session
 
     @cached_property
@@ -146,6 +146,7 @@ class Walhouse:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Hold the lake's lock. What is remembered of the lake is read anew where it may have become untrue."""
+        require_usable(self.spark)
         with self._lock.hold() as undisturbed:
             if not undisturbed:
                 self._forget()

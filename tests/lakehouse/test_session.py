@@ -115,6 +115,20 @@ def test_a_session_that_is_there_is_used_and_its_zone_is_utc(spark: SparkSession
     assert spark.sql("SELECT current_timezone()").head(1)[0][0] == "UTC"
 
 
+def test_a_session_without_delta_is_refused_by_name() -> None:
+    script = (
+        "from pyspark.sql import SparkSession\n"
+        "from walhouse.lakehouse.session import require_usable\n"
+        "require_usable(SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false').getOrCreate())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, encoding="utf-8", timeout=120, check=False
+    )
+    assert done.stderr.splitlines()[-1].startswith(
+        "walhouse.errors.ConfigurationError: The Spark session that is active in this process does not know Delta."
+    )
+
+
 def test_a_catalog_of_databricks_is_not_looked_for_in_a_local_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "SparkSession", SimpleNamespace(getActiveSession=lambda: None))
     monkeypatch.delenv("DATABRICKS_RUNTIME_VERSION", raising=False)

@@ -1,6 +1,7 @@
 """The Spark session: the platform's own where there is one, else a tuned local one with Delta.
 
-Invariant: nothing here changes what a query means, but for the session's time zone, which is UTC everywhere.
+Invariant: nothing here changes what a query means, but for the time zone, which is UTC in a session of ours. One that
+was there already is left as it is: it is refused if the lake's queries would mean another thing in it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ SMALL_TABLES: Final = {
     "spark.databricks.delta.autoCompact.modifiedPartitionsOnly.enabled": "false",
 }
 """For tables of some thousands of rows: compiling or re-planning a query costs more than running it as it is."""
+
+_NEEDED: Final = {
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+}
+"""What silver's and gold's SQL means depends on these: patterns that are not found, or another type of a column."""
 
 DELTA_VERSION: Final = "4.4.0"
 SCALA_VERSION: Final = "2.13"
@@ -117,6 +124,24 @@ def get_session(*, memory: int, quick: bool = True, catalog: str | None = None) 
             path="lake.catalog",
         )
     return local_session(memory=memory, quick=quick)
+
+
+def require_usable(session: SparkSession) -> SparkSession:
+    """The session, if queries mean in it what they mean here, and it knows Delta. Raises ConfigurationError."""
+    for name, needed in _NEEDED.items():
+        if (found := session.conf.get(name, needed)) != needed:
+            raise ConfigurationError(
+                f"The Spark session has {name} = {found}, with which the lake's queries would mean another thing.",
+                todo=f'Run spark.conf.set("{name}", "{needed}"), or give walhouse a session of its own.',
+                path=name,
+            )
+    is_remote = type(session).__module__.startswith("pyspark.sql.connect")
+    if not (on_databricks() or is_remote or "io.delta" in str(session.conf.get("spark.sql.extensions", ""))):
+        raise ConfigurationError(
+            "The Spark session that is active in this process does not know Delta.",
+            todo="Stop it, so that walhouse starts its own, or make it with Delta's jars and its extension.",
+        )
+    return session
 
 
 def local_session(
