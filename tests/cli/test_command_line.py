@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,8 @@ def test_errors_are_json_lines_if_asked_for(arguments: list[str], capsys: pytest
     assert line["exit_code"] == 2
     assert line["fields"]["path"] == "connector.topic.prefx"
     assert "did you mean topic.prefix?" in line["problem"]
+    assert line["message"] == f"{line['error']}: {line['problem']}"
+    assert datetime.fromisoformat(line["ts"]).tzinfo is not None  # as every other line of the log has it
 
 
 # init ----------------------------------------------------------------------------------------------------------------
