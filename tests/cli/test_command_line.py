@@ -186,6 +186,19 @@ def test_errors_are_json_lines_if_asked_for(arguments: list[str], capsys: pytest
     assert datetime.fromisoformat(line["ts"]).tzinfo is not None  # as every other line of the log has it
 
 
+@pytest.mark.parametrize("command", ["--help", "check --help"])
+def test_a_reader_that_has_enough_is_no_error(command: str) -> None:
+    program = f"{sys.executable} -m walhouse.cli {command} | true"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", program],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": ":".join(sys.path), "PATH": os.environ["PATH"]},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 # init ----------------------------------------------------------------------------------------------------------------
 
 

@@ -72,6 +72,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         app(list(arguments), prog_name="walhouse", obj=invocation)
     except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):
+            return 0  # who reads has enough, as head has
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         if code == INTERRUPTED:
             log("Stopped. What is in the lake is whole; the next command goes on from there.")
