@@ -186,6 +186,15 @@ def test_errors_are_json_lines_if_asked_for(arguments: list[str], capsys: pytest
     assert datetime.fromisoformat(line["ts"]).tzinfo is not None  # as every other line of the log has it
 
 
+def test_help_is_broken_where_the_terminal_ends_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["check", "--help"]) == 0
+    paragraph = capsys.readouterr().out.split("Looks at")[1].split("╭")[0].strip().splitlines()
+    assert all(len(line.strip()) > 60 for line in paragraph[:-1]), paragraph
+
+
 @pytest.mark.parametrize("command", ["--help", "check --help"])
 def test_a_reader_that_has_enough_is_no_error(command: str) -> None:
     program = f"{sys.executable} -m walhouse.cli {command} | true"
