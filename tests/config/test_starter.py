@@ -106,6 +106,11 @@ def test_of_an_old_name_and_a_new_one_the_new_one_counts() -> None:
     assert "# table.whitelist: is called table.include.list" in text
 
 
+def test_who_runs_both_is_told_that_a_slot_has_one_reader() -> None:
+    text = from_connector_json(json.dumps(BARE))
+    assert "give a slot.name of its own" in text.partition("connector:\n")[0]
+
+
 def test_what_a_connector_must_say_and_does_not_is_to_be_filled_in() -> None:
     text = from_connector_json(json.dumps({"database.server.name": "shop", "database.hostname": "db"}))
     with pytest.raises(ConfigurationError) as caught:

@@ -70,6 +70,14 @@ lake:
   # local_memory: 2GiB                    # heap of a local Spark: more for rows of many megabytes
 """
 
+_HEAD: Final = """\
+# Made from a Kafka Connect connector by `walhouse init --from-connector`.
+#
+# The slot and the publication are the connector's (by default debezium and dbz_publication). A slot has one reader, and
+# what one has taken the other does not get: stop the connector for good, or give a slot.name of its own. Set
+# publication.autocreate.mode to disabled while the connector needs the publication: else `walhouse drop` drops it.
+"""
+
 
 def commented_example() -> str:
     """A configuration to start from."""
@@ -94,8 +102,7 @@ def from_connector_json(text: str) -> str:
             left.append(f"# {_on_one_line(without_salt(name))}: {_why_left(name, config)}")
     taken += (f"{name}: {TO_BE_FILLED_IN}  # the connector does not say it" for name in _required(config))
     rest = ["", "  # Not taken over:", *_indented(left)] if left else []
-    head = "# Made from a Kafka Connect connector by `walhouse init --from-connector`."
-    return "\n".join([head, "", "connector:", *_indented(taken), *rest, ""]) + _LAKE_EXAMPLE
+    return "\n".join([_HEAD, "connector:", *_indented(taken), *rest, ""]) + _LAKE_EXAMPLE
 
 
 def _indented(lines: Iterable[str]) -> Iterable[str]:
