@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyspark
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from walhouse.errors import ConfigurationError
@@ -129,19 +130,26 @@ def get_session(*, memory: int, quick: bool = True, catalog: str | None = None) 
 def require_usable(session: SparkSession) -> SparkSession:
     """The session, if queries mean in it what they mean here, and it knows Delta. Raises ConfigurationError."""
     for name, needed in _NEEDED.items():
-        if (found := session.conf.get(name, needed)) != needed:
+        if (found := _setting(session, name, otherwise=needed)) != needed:
             raise ConfigurationError(
                 f"The Spark session has {name} = {found}, with which the lake's queries would mean another thing.",
                 todo=f'Run spark.conf.set("{name}", "{needed}"), or give walhouse a session of its own.',
                 path=name,
             )
     is_remote = type(session).__module__.startswith("pyspark.sql.connect")
-    if not (on_databricks() or is_remote or "io.delta" in str(session.conf.get("spark.sql.extensions", ""))):
+    if not (on_databricks() or is_remote or "io.delta" in _setting(session, "spark.sql.extensions", otherwise="")):
         raise ConfigurationError(
             "The Spark session that is active in this process does not know Delta.",
             todo="Stop it, so that walhouse starts its own, or make it with Delta's jars and its extension.",
         )
     return session
+
+
+def _setting(session: SparkSession, name: str, *, otherwise: str) -> str:
+    try:
+        return session.conf.get(name, otherwise) or otherwise
+    except PySparkException:
+        return otherwise  # serverless compute tells some settings only, and lets nobody set the others
 
 
 def local_session(
