@@ -35,7 +35,9 @@ from walhouse.gold.cut import gold_cut, sql_at
 from walhouse.gold.key import lacking_key
 from walhouse.gold.unresolved import Unresolved, unresolved_keys
 from walhouse.lakehouse.lock import WriteLock
+from walhouse.lakehouse.session import require_usable
 from walhouse.lakehouse.tables import register_tables, table_exists
+from walhouse.names import TableName, Tables, table_names
 from walhouse.ops.reporting import Reporter, Silent
 from walhouse.ops.retry import Retry, despite_passing
 from walhouse.ops.status import Status, read_status
@@ -53,7 +55,7 @@ from walhouse.silver.types.registry import silver_type
 from walhouse.wiring import capture_settings, events_settings, layers_of, layout_of, session_of, type_modes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
     from pyspark.sql import DataFrame, SparkSession
@@ -65,7 +67,6 @@ if TYPE_CHECKING:
     from walhouse.changes.layers import Layers
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.lsn import Lsn
-    from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.finding import Finding
 
@@ -147,6 +148,7 @@ class Walhouse:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Hold the lake's lock. What is remembered of the lake is read anew where it may have become untrue."""
+        require_usable(self._session)
         with self._lock.hold() as undisturbed:
             if not undisturbed:
                 self._forget()
@@ -216,9 +218,7 @@ class Walhouse:
             rounds = self._rounds(reporter)
             rounds.without_end() if continuous else rounds.once()
 
-    def rebuild(
-        self, layer: Literal["silver", "gold"], tables: Sequence[TableName], progress: Reporter | None = None
-    ) -> int:
+    def rebuild(self, layer: Literal["silver", "gold"], tables: Tables, progress: Reporter | None = None) -> int:
         """Make tables of silver or gold anew from all that bronze has of them, up to where the layer is.
 
         For a column that became another type, a handling mode that was changed, a table that somebody else changed.
@@ -226,11 +226,11 @@ class Walhouse:
         asked for. Returns the number of bronze rows looked at. Raises RequestRefusedError, and what applying raises.
         """
         with self._writing():
-            chosen = Layer(layer)
+            chosen, named = Layer(layer), table_names(tables)
             reached = self._layers.applied_to(chosen).to_lsn
-            rows = self._layers.rebuild(chosen, tables, applied_report(reached, progress or Silent()))
+            rows = self._layers.rebuild(chosen, named, applied_report(reached, progress or Silent()))
             known = self._relations.by_table()
-        if lacking := [table for table in tables if chosen is Layer.GOLD and lacking_key(known[table])]:
+        if lacking := [table for table in named if chosen is Layer.GOLD and lacking_key(known[table])]:
             self.snapshot(lacking)
         return rows
 
@@ -255,14 +255,14 @@ class Walhouse:
         """
         return give_signal(self._session, self.layout, Signal(signal_id or str(uuid.uuid4()), kind, json.dumps(data)))
 
-    def snapshot(self, tables: Sequence[TableName], where: str | None = None, signal_id: str | None = None) -> str:
+    def snapshot(self, tables: Tables, where: str | None = None, signal_id: str | None = None) -> str:
         """Ask for an incremental snapshot of these tables; ``where``: SQL that their rows must fulfil. Returns its id.
 
         It is read by the next capture, or by the one that runs, while streaming goes on. Raises NotStreamingError.
         """
         if not self._capture_settings.snapshots.mode.streams():
             raise NotStreamingError("snapshot.mode does not stream: nobody would follow the request.")
-        return self.signal("execute-snapshot", snapshot_data(tables, where), signal_id)
+        return self.signal("execute-snapshot", snapshot_data(table_names(tables), where), signal_id)
 
     def follow(
         self, request: str, progress: Reporter | None = None, *, poll_seconds: float = 2.0
@@ -289,11 +289,9 @@ class Walhouse:
             made.append(str(settings.signals.table))
         return made
 
-    def verify(
-        self, tables: Sequence[TableName] | None = None, progress: Reporter | None = None, limit: int = 10
-    ) -> list[Proof]:
+    def verify(self, tables: Tables | None = None, progress: Reporter | None = None, limit: int = 10) -> list[Proof]:
         """Compare gold with the source, row by row, at one LSN. ``limit``: how many differing keys to keep."""
-        reporter = progress or Silent()
+        reporter, chosen = progress or Silent(), None if tables is None else table_names(tables)
         with self._writing():
             capture = self._capture()
             despite_passing(capture.begin)
@@ -307,11 +305,11 @@ class Walhouse:
                 conn=self._connect(),
                 threads=self.configuration.lake.parallel_tables,
             )
-            return despite_passing(lambda: verification.run(tables, reporter, limit))
+            return despite_passing(lambda: verification.run(chosen, reporter, limit))
 
     def events(
         self,
-        tables: Sequence[TableName] | None = None,
+        tables: Tables | None = None,
         from_lsn: Lsn | None = None,
         to_lsn: Lsn | None = None,
         *,
@@ -331,7 +329,8 @@ class Walhouse:
         relations = RelationCatalog(self._session, self.layout)
         relations.refresh(position.pass_number)
         known = relations.by_table()
-        return events(self._session, self.layout, settings, known, only=tables, from_lsn=from_lsn, to_lsn=to_lsn)
+        only = None if tables is None else table_names(tables)
+        return events(self._session, self.layout, settings, known, only=only, from_lsn=from_lsn, to_lsn=to_lsn)
 
     def cut(self, at: Lsn | None = None) -> Cut:
         """The last position that all of gold's tables are at, or the last one up to ``at``, and their versions there.

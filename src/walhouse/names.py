@@ -6,7 +6,13 @@ Invariant: no other module builds a quoted identifier or turns a source name int
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_IDENTIFIER: Final = r'(?:"((?:[^"]|"")+)"|([^".]+))'
+_TABLE: Final = re.compile(rf"{_IDENTIFIER}\.{_IDENTIFIER}")
 
 
 class TableName(NamedTuple):
@@ -22,6 +28,26 @@ class TableName(NamedTuple):
     def quoted(self) -> str:
         """The name as SQL for PostgreSQL: ``"schema"."table"``."""
         return f"{quote_postgres(self.schema)}.{quote_postgres(self.table)}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Of ``schema.table``; a part that holds a dot is quoted as in SQL: ``"a.b".c``. Raises ValueError."""
+        match = _TABLE.fullmatch(text)
+        if match is None:
+            raise ValueError(f'expected SCHEMA.TABLE (or "a.b".c where a name holds a dot), got {text!r}')
+        schema, table = (match[1] or match[2], match[3] or match[4])
+        return cls(schema.replace('""', '"'), table.replace('""', '"'))
+
+
+Tables: TypeAlias = "Iterable[TableName | str] | TableName | str"
+"""One table or several, each as it is or as ``TableName.parse`` takes it."""
+
+
+def table_names(tables: Tables) -> list[TableName]:
+    """The names. Raises ValueError."""
+    if isinstance(tables, TableName | str):
+        tables = [tables]
+    return [TableName.parse(each) if isinstance(each, str) else TableName(*each) for each in tables]
 
 
 class LakeTable(NamedTuple):

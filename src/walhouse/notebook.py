@@ -14,6 +14,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from walhouse.api import Walhouse
+from walhouse.errors import QueryError
 from walhouse.lakehouse.session import on_databricks
 from walhouse.lakehouse.tables import table_exists
 from walhouse.names import TableName
@@ -146,6 +147,8 @@ def _changes(house: Walhouse) -> DataFrame:
 
 
 def _silver(house: Walhouse, table: TableName) -> DataFrame:
+    if not table_exists(house.spark, house.layout, house.layout.silver(table)):
+        raise QueryError(f"Silver has no table of {table} yet.", todo="Call house.run() first, or correct the name.")
     return house.spark.table(str(house.layout.silver(table)))
 
 

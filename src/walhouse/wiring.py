@@ -26,7 +26,7 @@ from walhouse.changes.touched import MESSAGES, TRANSACTIONS, BronzeSurvey
 from walhouse.config.values import SnapshotMode
 from walhouse.gold.apply import apply_gold
 from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout, Writer
-from walhouse.lakehouse.session import get_session
+from walhouse.lakehouse.session import get_session, require_usable
 from walhouse.lakehouse.tables import register_tables
 from walhouse.postgres.watermarks import Watermarks
 from walhouse.silver.adjusted_names import NameMode
@@ -67,7 +67,7 @@ def session_of(lake: Lake, layout: LakeLayout, given: SparkSession | None, *, la
     each other one from when it is looked for."""
     shared = given or SparkSession.getActiveSession()
     session = shared or get_session(memory=lake.local_memory, quick=not lasting, catalog=lake.catalog)
-    register_tables(session, layout, None if shared else (layout.bronze_schema, layout.ops_schema))
+    register_tables(require_usable(session), layout, None if shared else (layout.bronze_schema, layout.ops_schema))
     return session
 
 

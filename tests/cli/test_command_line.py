@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -181,6 +183,30 @@ def test_errors_are_json_lines_if_asked_for(arguments: list[str], capsys: pytest
     assert line["exit_code"] == 2
     assert line["fields"]["path"] == "connector.topic.prefx"
     assert "did you mean topic.prefix?" in line["problem"]
+    assert line["message"] == f"{line['error']}: {line['problem']}"
+    assert datetime.fromisoformat(line["ts"]).tzinfo is not None  # as every other line of the log has it
+
+
+def test_help_is_broken_where_the_terminal_ends_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["check", "--help"]) == 0
+    paragraph = capsys.readouterr().out.split("Looks at")[1].split("╭")[0].strip().splitlines()
+    assert all(len(line.strip()) > 60 for line in paragraph[:-1]), paragraph
+
+
+@pytest.mark.parametrize("command", ["--help", "check --help"])
+def test_a_reader_that_has_enough_is_no_error(command: str) -> None:
+    program = f"{sys.executable} -m walhouse.cli {command} | true"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", program],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": ":".join(sys.path), "PATH": os.environ["PATH"]},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # init ----------------------------------------------------------------------------------------------------------------
@@ -210,6 +236,17 @@ def test_init_takes_over_a_kafka_connect_connector_without_its_password(capsys: 
     assert "topic.prefix: shop" in text
     assert "hunter2" not in text + capsys.readouterr().err
     assert "database.password: ${env:PGPASSWORD}" in text
+
+
+def test_init_says_at_once_what_is_to_be_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    connector = {"database.server.name": "shop", "database.hostname": "${env:HOST}", "signal.enabled.channels": "kafka"}
+    mark_of_windows = b"\xef\xbb\xbf"
+    Path("connector.json").write_bytes(mark_of_windows + json.dumps({"name": "shop", "config": connector}).encode())
+    assert run(["init", "shop.yml", "--from-connector", "connector.json"]) == 0
+    said = capsys.readouterr().err
+    assert "warning: The configuration" in said
+    assert re.search(r"connector\.database\.hostname \(line \d+\): is to be filled in", said)
+    assert "'kafka' is no channel here" in said
 
 
 @pytest.mark.parametrize(("content", "said"), [("{", "is not JSON"), (None, "No such file")])

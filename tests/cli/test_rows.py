@@ -46,6 +46,29 @@ def test_csv_quotes_what_needs_it_and_has_a_header(spark: SparkSession, capsys: 
 
 
 @pytest.mark.spark
+def test_times_keep_their_microseconds_and_bytes_are_base64_in_every_form(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = spark.sql(
+        "SELECT TIMESTAMP_NTZ '2024-02-29 01:02:03.000004' AS a, TIMESTAMP '2024-02-29 01:02:03.123456Z' AS b,"
+        " X'DEADBEEF' AS c, named_struct('t', TIMESTAMP '2024-02-29 01:02:03Z', 'x', X'') AS d"
+    )
+    print_rows(query, RowsFormat.JSON)
+    assert json.loads(capsys.readouterr().out) == {
+        "a": "2024-02-29T01:02:03.000004",
+        "b": "2024-02-29T01:02:03.123456Z",
+        "c": "3q2+7w==",
+        "d": {"t": "2024-02-29T01:02:03.000000Z", "x": ""},
+    }
+    for form in (RowsFormat.CSV, RowsFormat.TABLE):
+        print_rows(query, form)
+        out = capsys.readouterr().out
+        assert "2024-02-29 01:02:03.000004" in out
+        assert "2024-02-29 01:02:03.123456" in out
+        assert "3q2+7w==" in out
+
+
+@pytest.mark.spark
 def test_csv_tells_null_from_an_empty_text(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     print_rows(spark.sql("SELECT NULL AS `a,b`, '' AS c, ' x ' AS d, NULL AS e"), RowsFormat.CSV)
     assert capsys.readouterr().out == '"a,b",c,d,e\n,"", x ,\n'

@@ -91,7 +91,7 @@ def test_a_list_may_be_debeziums_text_or_yamls_list(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("table.inclde.list: a", "connector.table.inclde.list (line 3): unknown property; did you mean table.include"),
+        ("table.inclde.list: a", "connector.table.inclde.list (line 3): unknown property; did you mean table.incl"),
         ("database.port: five", "connector.database.port (line 3): should be a valid integer"),
         ("database.port: 70000", "connector.database.port (line 3): should be less than or equal to 65535"),
         ("plugin.name: decoderbufs", "connector.plugin.name (line 3): only pgoutput can be read"),
@@ -117,6 +117,15 @@ def test_a_list_may_be_debeziums_text_or_yamls_list(tmp_path: Path) -> None:
         ("database.hostname: {x: y}", "connector.database.hostname.x (line 3): unknown property"),
         ("database.sslmode: '${env:MODE}'", "connector.database.sslmode (line 3): should be 'disable'"),
         ("database.sslcert: '${env:USER}'", "database.sslcert (line 3): a reference is taken for database.password"),
+        ("TABLE.INCLUDE.LIST: a", "connector.TABLE.INCLUDE.LIST (line 3): unknown property; did you mean table.incl"),
+        ("column.truncate.to.5.char: a", "unknown property; did you mean column.truncate.to.<length>.chars?"),
+        ("column.mask.with.x.chars: a.b.c", "x.chars (line 3): expected column.mask.hash.[v2.]ALGORITHM.with.salt.SA"),
+        ("database.password: !x", "connector.database.password (line 3): a text that begins with ! is to be quoted"),
+        ("database.password: [x]", "connector.database.password (line 3): must be one text, not a list"),
+        ("publication.name: 'p_${env:STAGE}'", "publication.name (line 3): a reference is taken for database.password"),
+        ("table.include.list: ['a.b', '${env:T}']", "table.include.list (line 3): a reference is taken for database"),
+        ("slot.name: CHANGE_ME", "connector.slot.name (line 3): is to be filled in"),
+        ("database.password: CHANGE_ME", "connector.database.password (line 3): is to be filled in"),
         ("database.password: '${vault:x}'", "connector.database.password (line 3): is not a reference"),
         ("topic_prefix: x", "connector.topic_prefix (line 3): unknown property; did you mean topic.prefix?"),
         ("topic.delimiter: ''", "connector.topic.delimiter (line 3): string should have at least 1 character"),
@@ -126,6 +135,33 @@ def test_a_list_may_be_debeziums_text_or_yamls_list(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_wrong_property_is_named_with_its_line_and_what_is_wrong(line: str, expected: str, tmp_path: Path) -> None:
     assert expected in refused(with_connector(line), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("dbfs:/lake", "a local folder is expected, not a URL"),
+        ("''", "is empty: name a folder"),
+        ('"a\\0b"', "is no folder: embedded null byte"),
+        ("~nobody-of-this-name/lake", "is no folder: Could not determine home directory"),
+        ("${env:HOME}/lake", "a reference is taken for database.password"),
+    ],
+)
+def test_a_path_that_is_no_folder_is_named_with_its_line(path: str, expected: str, tmp_path: Path) -> None:
+    assert f"lake.path (line 8): {expected}" in refused(MINIMAL.replace("path: lake", f"path: {path}"), tmp_path)
+
+
+def test_chosen_keys_may_be_a_list(tmp_path: Path) -> None:
+    text = read(with_connector("message.key.columns: 'a.b:c,d;a.e:f'"), tmp_path)
+    items = read(with_connector("message.key.columns: ['a.b:c,d', 'a.e:f']"), tmp_path)
+    assert text.connector.message_key_columns == items.connector.message_key_columns
+
+
+def test_a_query_that_is_never_run_is_a_warning(tmp_path: Path) -> None:
+    query = "heartbeat.action.query: SELECT 1"
+    (warning,) = read(with_connector(query), tmp_path).warnings
+    assert warning == "connector.heartbeat.action.query is never run: heartbeat.interval.ms is 0."
+    assert read(with_connector(f"{query}\nheartbeat.interval.ms: 1000"), tmp_path).warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,11 @@ def test_an_environment_variable_is_read_when_it_is_asked_for(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n"])
-def test_a_files_last_line_break_is_not_part_of_the_secret(tmp_path: Path, ending: str) -> None:
+def test_a_files_or_variables_last_line_break_is_not_part_of_the_secret(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WALHOUSE_TEST_SECRET", f"{VALUE}{ending}")
+    assert reference("${env:WALHOUSE_TEST_SECRET}").resolve(tmp_path).reveal() == VALUE
     (tmp_path / "password").write_bytes(f" {VALUE} {ending}".encode())
     secret = resolve_secret(reference("${file:password}"), tmp_path)
     assert secret is not None
@@ -85,7 +89,11 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 class Workspace(BaseHTTPRequestHandler):
     """As much of a Databricks workspace as a secret needs."""
 
-    secrets: ClassVar[dict[tuple[str, str], str]] = {("walhouse", "postgres"): VALUE}
+    secrets: ClassVar[dict[tuple[str, str], str]] = {
+        ("walhouse", "postgres"): VALUE,
+        ("walhouse", "of_echo"): f"{VALUE}\n",
+        ("walhouse", "empty"): "\n",
+    }
     mangled: ClassVar[bool] = False
 
     def do_GET(self) -> None:
@@ -130,6 +138,9 @@ def workspace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("workspace")
 def test_a_secret_scope_is_asked_through_the_databricks_sdk(tmp_path: Path) -> None:
     assert reference("${secret:walhouse/postgres}").resolve(tmp_path).reveal() == VALUE
+    assert reference("${secret:walhouse/of_echo}").resolve(tmp_path).reveal() == VALUE
+    with pytest.raises(SecretError, match="key empty of scope walhouse is empty"):
+        reference("${secret:walhouse/empty}").resolve(tmp_path)
 
 
 @pytest.mark.usefixtures("workspace")

@@ -7,13 +7,14 @@ import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from walhouse.errors import ConfigurationError
 from walhouse.lakehouse import session as sessions
-from walhouse.lakehouse.session import DELTA_VERSION, _delta_jars, get_session
+from walhouse.lakehouse.session import DELTA_VERSION, _delta_jars, get_session, require_usable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,6 +114,29 @@ def test_a_session_that_is_there_is_used_and_its_zone_is_utc(spark: SparkSession
     assert get_session(memory=2**30) is spark
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.sql("SELECT current_timezone()").head(1)[0][0] == "UTC"
+
+
+def test_a_session_without_delta_is_refused_by_name() -> None:
+    script = (
+        "from pyspark.sql import SparkSession\n"
+        "from walhouse.lakehouse.session import require_usable\n"
+        "require_usable(SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false').getOrCreate())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, encoding="utf-8", timeout=120, check=False
+    )
+    assert done.stderr.splitlines()[-1].startswith(
+        "walhouse.errors.ConfigurationError: The Spark session that is active in this process does not know Delta."
+    )
+
+
+def test_compute_that_does_not_tell_a_setting_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_available(name: str, _: str) -> str:
+        raise AnalysisException(f"[CONFIG_NOT_AVAILABLE] Configuration {name} is not available. SQLSTATE: 42K0I")
+
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "client.4.1")
+    serverless: Any = SimpleNamespace(conf=SimpleNamespace(get=not_available))
+    assert require_usable(serverless) is serverless
 
 
 def test_a_catalog_of_databricks_is_not_looked_for_in_a_local_session(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from tests.fixtures_server import login_role
@@ -13,6 +15,7 @@ from walhouse.config.columns import ColumnRules, parse_keys
 from walhouse.config.filters import NameFilter, TableFilter
 from walhouse.config.masks import parse_masks
 from walhouse.config.replica_identity import IdentityRules, parse_identities
+from walhouse.names import TableName
 from walhouse.postgres.check import check_source
 from walhouse.postgres.connection import connect
 from walhouse.postgres.finding import Finding, Severity
@@ -204,6 +207,10 @@ def test_a_table_of_another_owner_that_filtered_would_have_to_add_is_found(datab
         database.execute("CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION p")
         database.execute("CREATE TABLE own (id int PRIMARY KEY)", f"ALTER TABLE own OWNER TO {role.user}")
         database.execute(f"GRANT SELECT ON t TO {role.user}")
+        assert [fault for fault in _faults(_check(role)) if "publication" in fault] == [
+            "publication p: It lacks public.own, public.t, and the user does not own the publication."
+        ]
+        database.execute(f"ALTER PUBLICATION p OWNER TO {role.user}")
         findings = _check(role)
         assert [fault for fault in _faults(findings) if "publication" in fault] == [
             "publication p: It lacks public.t, and the user does not own what it would have to add."
@@ -296,3 +303,140 @@ def test_a_slot_of_another_kind_and_the_lack_of_free_slots_are_found(database: D
         for number in range(free):
             holder.execute("SELECT pg_create_physical_replication_slot(%s, false, true)", [f"{database.name}_{number}"])
         assert any("slots are used" in fault for fault in _faults(_check(database.settings)))
+
+
+def test_a_publication_that_the_user_cannot_make_of_the_tables_of_others_is_an_error(
+    database: Database, role: Callable[[str], ConnectionSettings]
+) -> None:
+    settings = role("REPLICATION")
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)", f"GRANT SELECT ON t TO {settings.user}")
+    database.execute(f"GRANT CREATE ON DATABASE {database.name} TO {settings.user}")
+    assert _faults(_check(settings)) == [
+        "publication p: It does not exist, and the user does not own public.t, which it is to have."
+    ]
+
+
+def test_a_publication_for_all_tables_that_would_refuse_changes_of_other_tables_is_an_error(database: Database) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE log (line text)")
+    only = TableFilter(tables=NameFilter(include=(r"public\.t",)))
+    assert _faults(_check(database.settings, mode="filtered", selection=only)) == []
+    [fault] = _faults(_check(database.settings, mode="all_tables", selection=only))
+    assert "public.log has no usable replica identity" in fault
+    database.execute("CREATE PUBLICATION p FOR ALL TABLES")
+    with pytest.raises(psycopg.Error, match="does not have a replica identity"):
+        database.execute("INSERT INTO log VALUES ('a')", "DELETE FROM log")
+
+
+@pytest.mark.parametrize(
+    ("ddl", "fault"),
+    [
+        ("CREATE PUBLICATION p FOR TABLE t (v)", "It does not send id, of the table's replica identity"),
+        ("CREATE PUBLICATION p FOR TABLE t WHERE (v > 5)", "Its row filter asks for v, outside of the"),
+        (
+            "ALTER TABLE t REPLICA IDENTITY FULL; CREATE PUBLICATION p FOR TABLE t (id, v, w)",
+            "It has a column list for a table with replica identity FULL",
+        ),
+        ("CREATE PUBLICATION p FOR TABLE t (id)", None),
+        ("CREATE PUBLICATION p FOR TABLE t WHERE (id > 5)", None),
+        ("ALTER TABLE t REPLICA IDENTITY FULL; CREATE PUBLICATION p FOR TABLE t WHERE (v > 5)", None),
+        ("CREATE PUBLICATION p FOR TABLE t (v) WITH (publish = 'insert')", None),
+    ],
+)
+def test_a_publication_for_which_the_server_refuses_updates_is_an_error_and_no_other(
+    database: Database, ddl: str, fault: str | None
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, v int, w int)", "INSERT INTO t VALUES (1, 2, 3)")
+    database.execute(*ddl.split("; "))
+    found = _faults(_check(database.settings))
+    if fault is None:
+        assert found == []
+        database.execute("UPDATE t SET v = 3")
+        return
+    assert [fault in each for each in found] == [True]
+    with pytest.raises(psycopg.Error, match="cannot update table"):
+        database.execute("UPDATE t SET v = 3")
+
+
+def test_a_generated_column_in_a_replica_identity_that_is_not_sent_is_an_error(database: Database) -> None:
+    database.execute(
+        "CREATE TABLE t (a int, g int GENERATED ALWAYS AS (a * 2) STORED PRIMARY KEY)",
+        "CREATE PUBLICATION p FOR TABLE t",
+    )
+    assert any(
+        "It does not send g, of the table's replica identity" in each for each in _faults(_check(database.settings))
+    )
+
+
+def test_what_a_publication_leaves_out_is_a_warning(database: Database) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, v int, w int, g int GENERATED ALWAYS AS (id) STORED)")
+    left_out = "It does not send {} of public.t: silver and gold lack them."
+
+    def warnings(**rules: Any) -> list[str]:
+        found = _faults(_check(database.settings, **rules), Severity.WARNING)
+        return [each.removeprefix("publication p: ") for each in found if each.startswith("publication")]
+
+    assert warnings() == [left_out.format("g")], "also of one that is to be made"
+    database.execute("CREATE PUBLICATION p FOR TABLE t (id, v) WHERE (id > 5)")
+    found = warnings()
+    assert found[0] == left_out.format("w, g")
+    assert "It sends rows of public.t only where (id > 5)" in found[1]
+    meant = TableFilter(columns=NameFilter(exclude=(r"public\.t\.(w|g)",)))
+    assert len(warnings(selection=meant)) == 1
+
+
+def test_each_right_that_a_snapshot_needs_is_named(
+    database: Database, role: Callable[[str], ConnectionSettings]
+) -> None:
+    settings = role("REPLICATION")
+    database.execute(
+        'CREATE SCHEMA "S"',
+        'CREATE TABLE "S".t (id int PRIMARY KEY)',
+        "CREATE TABLE root (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE leaf PARTITION OF root FOR VALUES FROM (0) TO (9)",
+        "CREATE TABLE secured (id int PRIMARY KEY)",
+        "ALTER TABLE secured ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY everything ON secured USING (true)",
+        "CREATE PUBLICATION p FOR ALL TABLES WITH (publish_via_partition_root)",
+        f'GRANT SELECT ON "S".t, root, secured TO {settings.user}',
+    )
+    todos = {f.subject: (f.problem, f.todo) for f in _check(settings, via_root=True) if f.severity is Severity.ERROR}
+    assert todos["table S.t"][1] == 'GRANT USAGE ON SCHEMA "S"'
+    assert todos["table public.root"][1] == "GRANT SELECT ON public.leaf"
+    assert "Row security is enabled on public.secured" in todos["table public.secured"][0]
+    with closing(connect(settings)) as connection, pytest.raises(psycopg.Error, match="row-level security"):
+        connection.execute("TABLE public.secured")
+    database.execute(f'GRANT USAGE ON SCHEMA "S" TO {settings.user}', f"GRANT SELECT ON leaf TO {settings.user}")
+    database.execute(f"ALTER ROLE {settings.user} BYPASSRLS")
+    assert _faults(_check(settings, via_root=True)) == []
+
+
+def test_a_table_of_signals_that_is_not_there_is_a_warning(database: Database) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    selection = TableFilter(signals=TableName("public", "signals"))
+
+    def named() -> list[str]:
+        found = _faults(_check(database.settings, selection=selection), Severity.WARNING)
+        return [fault for fault in found if "signal.data.collection" in fault]
+
+    assert "There is no table public.signals" in named()[0]
+    database.execute("CREATE TABLE signals (id text PRIMARY KEY, type text, data text)")
+    assert named() == []
+
+
+def test_a_server_that_gives_up_slots_which_nobody_reads_is_a_warning(database: Database) -> None:
+    def named() -> list[str]:
+        found = _faults(_check(database.settings), Severity.WARNING)
+        return [fault for fault in found if "idle_replication_slot_timeout" in fault]
+
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    assert named() == []
+    [(version,)] = database.execute("SELECT current_setting('server_version_num')::int")
+    if version < 180000:
+        pytest.skip("the setting came with PostgreSQL 18")
+    try:
+        database.execute("ALTER SYSTEM SET idle_replication_slot_timeout = '2h'", "SELECT pg_reload_conf()")
+        while database.execute("SHOW idle_replication_slot_timeout") != [("2h",)]:
+            time.sleep(0.05)
+        assert "gives up a slot that nobody reads for 2h" in named()[0]
+    finally:
+        database.execute("ALTER SYSTEM RESET idle_replication_slot_timeout", "SELECT pg_reload_conf()")

@@ -41,6 +41,8 @@ ODD_SETTINGS = {
     "client_min_messages": "error",
     "statement_timeout": "9s",  # long enough for the statement that takes it away, whatever the machine does beside it
     "idle_in_transaction_session_timeout": "1ms",
+    "default_transaction_isolation": "serializable",
+    "default_transaction_deferrable": "on",
 }
 
 
@@ -57,6 +59,13 @@ def test_no_environment_role_or_database_changes_the_text_of_values(
     with closing(connect(database.settings, replication=replication)) as connection:
         found = {name: connection.execute(f"SHOW {name}".encode()).fetchone() for name in SESSION}
     assert found == {name: (value,) for name, value in SESSION.items()}
+
+
+def test_no_role_or_database_makes_transactions_serializable(database: Database) -> None:
+    """A standby refuses those, and one that sees nothing new would wait for ever for what others do."""
+    database.execute(f"ALTER DATABASE {database.name} SET default_transaction_isolation = 'serializable'")
+    with closing(connect(database.settings)) as connection:
+        assert connection.execute("SHOW transaction_isolation").fetchone() == ("read committed",)
 
 
 def test_our_settings_win_over_initial_statements(database: Database) -> None:
@@ -106,6 +115,7 @@ def test_a_connection_that_cannot_be_made_says_why_without_the_password(
     assert database.settings.password is not None
     assert database.settings.password.reveal() not in told
     assert caught.value.todo_text
+    assert ("database.sslmode" in caught.value.todo_text) is (what == "certificate")
 
 
 def test_a_user_without_the_replication_right_is_told_so(

@@ -148,6 +148,17 @@ def test_a_table_that_is_not_captured_is_named_and_no_other_is_taken_for_it(
         house.verify([TableName("public", "t"), TableName("public", "typo")])
 
 
+def test_tables_may_be_written_out_and_one_needs_no_list(database: Database, make_house: MakeHouse) -> None:
+    house = house_with_rows(database, make_house)
+    for named in ("public.t", ["public.t"], TableName("public", "t")):
+        assert [str(proof.table) for proof in house.verify(named) if proof.equal] == ["public.t"]
+    told = house.follow(house.snapshot("public.t"), poll_seconds=0.1)
+    assert "public.t" in [each.data.get("scanned_collection") for each in told]
+    house.run()
+    assert house.rebuild("gold", "public.t") > 0
+    assert len(list(house.events("public.t"))) > 0
+
+
 def test_a_table_that_was_made_again_and_is_not_published_yet_is_named_until_a_run_has_read_it(
     database: Database, make_house: MakeHouse
 ) -> None:

@@ -196,7 +196,11 @@ def sql(
     form: options.Rows = options.RowsFormat.TABLE,
     at: options.At = None,
 ) -> None:
-    """Ask the lake. As a table, at most 1,000 rows are shown; json (one object a line) and csv give all."""
+    """Ask the lake. As a table, at most 1,000 rows are shown; json (one object a line) and csv give all.
+
+    Bytes are shown as base64. A statement that writes is not held back, and takes no lock of the lake: VACUUM and
+    RESTORE are given so, but what is written to a layer by hand is known to no other command but verify.
+    """
     with options.house(context, conf, log_format) as house:
         from walhouse.cli.rows import print_rows  # noqa: PLC0415  (imports Spark)
 

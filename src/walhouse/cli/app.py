@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 _EPILOG = "Exit codes:\n\n" + "\n\n".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
 
+
+def _paragraphs(text: str) -> str:
+    """A docstring as help: a line ends where the terminal's does, not where the source's did."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
 app = typer.Typer(
     name="walhouse",
     help="PostgreSQL's write-ahead log into a Delta lakehouse, with Debezium's semantics.\n\n"
@@ -39,7 +45,7 @@ for _panel, _commands in {
     "Ask": (answers.status, answers.verify, answers.events, answers.sql),
 }.items():
     for _command in _commands:
-        app.command(rich_help_panel=_panel)(_command)
+        app.command(rich_help_panel=_panel, help=_paragraphs(_command.__doc__ or ""))(_command)
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001  (typer's callback)
@@ -72,6 +78,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         app(list(arguments), prog_name="walhouse", obj=invocation)
     except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):
+            return 0  # who reads has enough, as head has
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         if code == INTERRUPTED:
             log("Stopped. What is in the lake is whole; the next command goes on from there.")

@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from walhouse.cli.logs import LogFormat
+from walhouse.cli.logs import LogFormat, head
 from walhouse.errors import WalhouseError
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ def report(error: BaseException, form: LogFormat, *, debug: bool) -> int:
     fields = {} if known is None else known.fields
     code = 1 if known is None else known.exit_code
     if form is LogFormat.JSON:
-        line = {"level": "error", "error": type(error).__name__, **facts, "fields": fields, "exit_code": code}
+        name = type(error).__name__
+        line = {**head("error", f"{name}: {facts['problem']}"), "error": name, **facts}
+        line |= {"fields": fields, "exit_code": code}
         print(json.dumps(line, default=str, ensure_ascii=False), file=sys.stderr)  # noqa: T201  (the log)
     else:
         _show(type(error).__name__, facts, fields)

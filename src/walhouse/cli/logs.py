@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -46,9 +47,14 @@ class _JsonFormatter(logging.Formatter):
     """One object a line: ``ts`` (UTC), ``level``, ``message``, and the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        facts = {"ts": moment, "level": record.levelname.lower(), "message": record.getMessage()}
+        facts = head(record.levelname.lower(), record.getMessage(), record.created)
         return json.dumps(facts | _fields(record), default=str, ensure_ascii=False)
+
+
+def head(level: str, message: str, created: float | None = None) -> dict[str, object]:
+    """What every line of JSON begins with; ``created``: seconds since 1970, by default now."""
+    moment = datetime.fromtimestamp(time.time() if created is None else created, UTC)
+    return {"ts": moment.isoformat(timespec="milliseconds"), "level": level, "message": message}
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:

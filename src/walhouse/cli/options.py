@@ -7,7 +7,6 @@ command or after it.
 from __future__ import annotations
 
 import logging
-import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
 
 LAST: Final = Lsn((1 << 63) - 1)
 """``last`` on the command line: no position lies behind it."""
-
-_IDENTIFIER: Final = r'(?:"((?:[^"]|"")+)"|([^".]+))'
-_TABLE: Final = re.compile(rf"{_IDENTIFIER}\.{_IDENTIFIER}")
 
 
 @dataclass
@@ -109,12 +105,11 @@ def parse_position(text: str) -> Lsn:
 
 
 def parse_table(text: str) -> TableName:
-    """``schema.table``; a part that holds a dot is quoted as in SQL: ``"a.b".c``."""
-    match = _TABLE.fullmatch(text)
-    if match is None:
-        raise typer.BadParameter(f'expected SCHEMA.TABLE (or "a.b".c where a name holds a dot), got {text!r}')
-    schema, table = (match[1] or match[2], match[3] or match[4])
-    return TableName(schema.replace('""', '"'), table.replace('""', '"'))
+    """A table of the command line, as ``TableName.parse`` takes it."""
+    try:
+        return TableName.parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 class AnswerFormat(StrEnum):

@@ -1,6 +1,7 @@
 """Rows of a query on standard output: a table, JSON lines, or CSV.
 
-Invariant: rows are streamed, never gathered; values are rendered by Spark, so that all three show the same text.
+Invariant: rows are streamed, never gathered; values are rendered by Spark, and none loses anything on the way: a time
+has its microseconds, and bytes are base64.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType
 
 from walhouse.cli.options import RowsFormat
 from walhouse.cli.tables import print_table
@@ -22,6 +24,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TABLE_ROWS: Final = 1000
+
+_JSON: Final = {
+    "ignoreNullFields": "false",
+    # by default Spark cuts them to milliseconds
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 
 
 def print_rows(frame: DataFrame, form: RowsFormat) -> None:
@@ -46,7 +55,7 @@ def _print_json(frame: DataFrame) -> None:
             todo="Give them names of their own, with AS.",
         )
     every = F.struct(*(F.col(quote(column)) for column in frame.columns))
-    for row in frame.select(F.to_json(every, {"ignoreNullFields": "false"})).toLocalIterator():
+    for row in frame.select(F.to_json(every, _JSON)).toLocalIterator():
         sys.stdout.write(f"{row[0]}\n")
 
 
@@ -63,4 +72,10 @@ def _csv_field(text: str) -> str:
 
 def _texts(frame: DataFrame) -> DataFrame:
     positions = [f"c{position}" for position in range(len(frame.columns))]
-    return frame.toDF(*positions).select(*(F.col(position).cast("string") for position in positions))
+    binary = [isinstance(field.dataType, BinaryType) for field in frame.schema.fields]
+    return frame.toDF(*positions).select(
+        *(
+            F.base64(position) if is_binary else F.col(position).cast("string")
+            for position, is_binary in zip(positions, binary, strict=True)
+        )
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +28,7 @@ def init(
     log_format: options.LogFormatOption = None,
 ) -> None:
     """Write a commented configuration to start from."""
-    from walhouse.config.starter import commented_example, from_connector_json  # noqa: PLC0415  (see the package)
+    from walhouse.config.starter import VARIABLES, commented_example, from_connector_json  # noqa: PLC0415  (see the package)
 
     options.begin(context, None, log_format)
     text = commented_example() if from_connector is None else from_connector_json(_read(from_connector))
@@ -41,13 +42,25 @@ def init(
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}.", file=str(file)) from None
     log(f"wrote {file}; fill it in, then run: walhouse check --conf {file}")
-    if "${env:PGPASSWORD}" in text:
-        log("the password is expected in the environment variable PGPASSWORD; none was written to the file")
+    for name, variable in VARIABLES.items():
+        if f"{name}: ${{env:{variable}}}" in text:
+            log(f"{name} is expected in the environment variable {variable}; none was written to the file")
+    _tell_what_is_to_be_changed(text, file)
+
+
+def _tell_what_is_to_be_changed(text: str, file: Path) -> None:
+    """What a connector asks for and is not here would else be met at the next command only."""
+    from walhouse.config.configuration import parse  # noqa: PLC0415  (see the package)
+
+    try:
+        parse(text, file)
+    except ConfigurationError as error:
+        log(error.problem.rstrip(), level=logging.WARNING)
 
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")  # editors of Windows begin a file with a mark
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigurationError(f"{file} cannot be read: {reason}.", file=str(file)) from None

@@ -17,7 +17,7 @@ from walhouse.config.connector import MASKS, Connector
 from walhouse.config.lake import Lake
 from walhouse.config.masks import is_mask
 from walhouse.config.secrets import Secret
-from walhouse.config.sections import connector_entries, lake_entries, unknown_sections
+from walhouse.config.sections import connector_entries, lake_entries, unfinished_values, unknown_sections
 from walhouse.config.yaml_lines import Entry, Problem, flatten
 from walhouse.errors import ConfigurationError
 
@@ -80,7 +80,7 @@ def load(path: Path | None = None) -> Configuration:
 def parse(text: str, file: Path) -> Configuration:
     """Make a configuration of the text of a file. Raises ConfigurationError with all problems."""
     flat = flatten(text)
-    problems = [*flat.problems, *unknown_sections(flat)]
+    problems = [*flat.problems, *unknown_sections(flat), *unfinished_values(flat)]
     properties, warnings = connector_entries(flat, problems)
     keys = lake_entries(flat, problems, file.parent)
     if not flat.lines:
@@ -89,7 +89,7 @@ def parse(text: str, file: Path) -> Configuration:
     lake = _validated(Lake, "lake", keys, problems)
     if connector is None or lake is None or problems:
         raise _error(file, problems)
-    return Configuration(connector, lake, file, (*warnings, *_literal_secrets(connector)))
+    return Configuration(connector, lake, file, (*warnings, *_literal_secrets(connector), *_idle_queries(connector)))
 
 
 def _validated(model: type[Model], section: str, entries: Mapping[str, Entry], problems: list[Problem]) -> Model | None:
@@ -125,6 +125,11 @@ def _literal_secrets(connector: Connector) -> Iterable[str]:
         if isinstance(getattr(connector, name), Secret):
             path = f"connector.{name.replace('_', '.')}"
             yield f"{path} is written out in the file: use ${{env:NAME}}, ${{file:PATH}} or ${{secret:scope/key}}."
+
+
+def _idle_queries(connector: Connector) -> Iterable[str]:
+    if connector.heartbeat_action_query is not None and not connector.heartbeat_interval_ms:
+        yield "connector.heartbeat.action.query is never run: heartbeat.interval.ms is 0."
 
 
 def _error(file: Path, problems: list[Problem]) -> ConfigurationError:

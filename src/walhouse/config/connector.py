@@ -21,7 +21,6 @@ from walhouse.config.replica_identity import IdentityRules
 from walhouse.config.schema_notes import SchemaNotes
 from walhouse.config.secrets import resolve_secret
 from walhouse.config.values import (
-    AnyText,
     AutocreateMode,
     AutocreateModeName,
     BinaryHandling,
@@ -157,7 +156,7 @@ class Connector(BaseModel):
     extended_headers_enabled: bool = True
     schema_name_adjustment_mode: NameAdjustment = "none"
     field_name_adjustment_mode: NameAdjustment = "none"
-    unavailable_value_placeholder: AnyText = "__debezium_unavailable_value"
+    unavailable_value_placeholder: str = "__debezium_unavailable_value"
     decimal_handling_mode: DecimalHandling = "precise"
     time_precision_mode: TimePrecision = "adaptive"
     binary_handling_mode: BinaryHandling = "bytes"

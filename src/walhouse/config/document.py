@@ -36,10 +36,11 @@ wrong is refused before anything is connected to, with all its problems at once,
 | reference | where the secret is |
 | --- | --- |
 | `${{env:NAME}}` | the environment variable NAME |
-| `${{file:PATH}}` | a file; one line break at its end does not count |
+| `${{file:PATH}}` | a file |
 | `${{secret:scope/key}}` | a Databricks secret scope, asked through the Databricks SDK |
 
-A password that is written out works, with a warning. No log line, error or plan shows a secret.
+One line break at a secret's end does not count. A password that is written out works, with a warning. No log line,
+error or plan shows a secret.
 
 ## Lists of names
 

@@ -35,6 +35,11 @@ def _bytes(value: object) -> object:
     return int(match[1]) * (_UNITS | _BINARY_UNITS)[match[2] or "B"]
 
 
+def is_url(path: str) -> bool:
+    """True for an address of another file system, as ``s3://…`` or ``dbfs:/…``."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path) is not None
+
+
 SchemaName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,255}$")]
 Bytes = Annotated[int, BeforeValidator(_bytes), Field(ge=1)]
 
@@ -106,8 +111,10 @@ class Lake(BaseModel):
     @field_validator("path", mode="before")
     @classmethod
     def _no_url(cls, value: object) -> object:
-        if isinstance(value, str) and "://" in value:
+        if isinstance(value, str) and is_url(value):
             raise ValueError("a local folder is expected, not a URL; for object storage give catalog instead")
+        if isinstance(value, str) and not value.strip():
+            raise ValueError("is empty: name a folder")
         return value
 
     @field_validator("table_name")

@@ -107,7 +107,8 @@ def parse_mask(name: str, value: object) -> MaskRule:
         return MaskRule(shown, patterns, "mask", int(found[1]))
     found = _HASH.fullmatch(name)
     if found is None:
-        raise ValueError("expected column.mask.hash.[v2.]ALGORITHM.with.salt.SALT")
+        forms = ("column.mask.hash.[v2.]ALGORITHM.with.salt.SALT", "column.mask.with.LENGTH.chars")
+        raise ValueError(f"expected {' or '.join((*forms, 'column.truncate.to.LENGTH.chars'))}, LENGTH in digits")
     if found[2] not in DIGESTS:
         raise ValueError(f"{found[2]!r} is no digest: expected one of {', '.join(DIGESTS)}")
     hashlib.new(DIGESTS[found[2]])

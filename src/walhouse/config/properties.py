@@ -51,6 +51,18 @@ _CLASS: Final = "names a Java class, which cannot be loaded here"
 _QUEUE: Final = "sizes Debezium's in-memory queue; a pass streams its range, see lake.max_pass_bytes"
 _LATER: Final = "not yet"
 
+NEW_NAMES: Final = {
+    "database.server.name": "topic.prefix",
+    "schema.whitelist": "schema.include.list",
+    "schema.blacklist": "schema.exclude.list",
+    "table.whitelist": "table.include.list",
+    "table.blacklist": "table.exclude.list",
+    "column.whitelist": "column.include.list",
+    "column.blacklist": "column.exclude.list",
+    "toasted.value.placeholder": "unavailable.value.placeholder",
+}
+"""Names of before Debezium 2.0 that mean what another name means now."""
+
 TABLE: Final[tuple[Property, ...]] = (
     # Connection
     Property("topic.prefix", "text", None, USED, "required: the logical name of the source, the first part of every destination"),
@@ -238,14 +250,7 @@ TABLE: Final[tuple[Property, ...]] = (
     Property("consumer.override.*", "text", None, WARNED, _KAFKA),
     Property("admin.override.*", "text", None, WARNED, _KAFKA),
     # Names that Debezium has given up
-    Property("database.server.name", "text", None, REFUSED, "is called topic.prefix since Debezium 2.0"),
-    Property("schema.whitelist", "regexes", None, REFUSED, "is called schema.include.list"),
-    Property("schema.blacklist", "regexes", None, REFUSED, "is called schema.exclude.list"),
-    Property("table.whitelist", "regexes", None, REFUSED, "is called table.include.list"),
-    Property("table.blacklist", "regexes", None, REFUSED, "is called table.exclude.list"),
-    Property("column.whitelist", "regexes", None, REFUSED, "is called column.include.list"),
-    Property("column.blacklist", "regexes", None, REFUSED, "is called column.exclude.list"),
-    Property("toasted.value.placeholder", "text", None, REFUSED, "is called unavailable.value.placeholder"),
+    *(Property(old, "regexes" if new.endswith(".list") else "text", None, REFUSED, f"is called {new}") for old, new in NEW_NAMES.items()),
     Property("snapshot.custom.class", "class", None, REFUSED, _CLASS),
 )  # fmt: skip
 
@@ -268,5 +273,5 @@ def find(name: str) -> Property | None:
 
 
 def known_names() -> tuple[str, ...]:
-    """All names that are not patterns, for suggestions."""
-    return tuple(_EXACT)
+    """All names, for suggestions; of a family of names its pattern."""
+    return tuple(record.name for record in TABLE)

@@ -16,6 +16,7 @@ from walhouse.errors import SecretError
 
 SECRET_MASK: Final = "***"  # noqa: S105  what is shown instead of one
 _REFERENCE: Final = re.compile(r"\$\{(env|file|secret):([^{}]+)\}")
+_ANY_REFERENCE: Final = re.compile(r"\$\{[^{}]+\}")
 
 
 class Secret:
@@ -77,8 +78,7 @@ class SecretReference:
                 return self._from_scope()
 
     def _from_environment(self) -> Secret:
-        text = os.environ.get(self.name)
-        if not text:
+        if not (text := _without_line_break(os.environ.get(self.name, ""))):
             raise self._error("the environment variable is not set", f"Set {self.name} in the environment of walhouse.")
         return Secret(text)
 
@@ -89,7 +89,7 @@ class SecretReference:
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise self._error(f"{path} cannot be read: {reason}", "Make the file, readable by this user.") from None
-        if not (text := text.removesuffix("\n").removesuffix("\r")):
+        if not (text := _without_line_break(text)):
             raise self._error(f"{path} is empty", "Write the secret into the file.")
         return Secret(text)
 
@@ -106,10 +106,22 @@ class SecretReference:
                 "Check that the scope and the key exist, that this identity may READ the scope, and, outside of"
                 " Databricks, that DATABRICKS_HOST and a login are set.",
             ) from None
+        if not (text := _without_line_break(text)):
+            raise self._error(f"key {key} of scope {scope} is empty", "Put the secret into the scope.")
         return Secret(text)
 
     def _error(self, problem: str, todo: str) -> SecretError:
         return SecretError(f"The secret {self} cannot be resolved: {problem}.", todo=todo, reference=str(self))
+
+
+def _without_line_break(text: str) -> str:
+    """One at the end is the editor's or echo's, wherever the secret is kept."""
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def has_reference(text: str) -> bool:
+    """True if a part of the text is meant to be replaced, by whatever program."""
+    return _ANY_REFERENCE.search(text) is not None
 
 
 def parse_secret(text: str) -> SecretReference | Secret:

@@ -9,14 +9,17 @@ import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from walhouse.config.lake import Lake
+from walhouse.config.lake import Lake, is_url
 from walhouse.config.properties import Property, State, find, known_names
+from walhouse.config.secrets import has_reference
 from walhouse.config.yaml_lines import Entry, FlatYaml, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SECTIONS: Final = ("connector", "lake")
+TO_BE_FILLED_IN: Final = "CHANGE_ME"
+"""What `walhouse init` writes in place of what it cannot know."""
 
 
 def section_entries(flat: FlatYaml, name: str) -> dict[str, Entry]:
@@ -38,6 +41,17 @@ def unknown_sections(flat: FlatYaml) -> Iterable[Problem]:
             moved = any(find(other) for other in flat.entries if other.split(".")[0] == section)
             hint = "; a property of the connector belongs below connector:" if moved else nearest(section, SECTIONS)
             yield Problem(path, line, f"unknown section{hint}")
+
+
+def unfinished_values(flat: FlatYaml) -> Iterable[Problem]:
+    """Values that are no values yet: not filled in, or a reference where nothing resolves one."""
+    for path, entry in flat.entries.items():
+        texts = entry.value if isinstance(entry.value, list) else [entry.value]
+        record = find(path.removeprefix("connector."))
+        if TO_BE_FILLED_IN in texts:
+            yield Problem(path, entry.line, "is to be filled in")
+        elif any(map(has_reference, texts)) and (record is None or record.kind != "secret"):
+            yield Problem(path, entry.line, "a reference is taken for database.password and database.sslpassword only")
 
 
 def connector_entries(flat: FlatYaml, problems: list[Problem]) -> tuple[dict[str, Entry], list[str]]:
@@ -74,12 +88,15 @@ def lake_entries(flat: FlatYaml, problems: list[Problem], base: Path) -> dict[st
             problems.append(Problem(f"lake.{name}", entry.line, f"unknown key{nearest(name, Lake.model_fields)}"))
             del entries[name]
     path = entries.get("path")
-    if path is not None and isinstance(path.value, str) and "://" not in path.value:
-        entries["path"] = Entry(str((base / Path(path.value).expanduser()).resolve()), path.line)
+    if path is not None and isinstance(path.value, str) and not is_url(path.value) and path.value.strip():
+        try:
+            entries["path"] = Entry(str((base / Path(path.value).expanduser()).resolve()), path.line)
+        except (RuntimeError, ValueError, OSError) as error:  # no such user, U+0000, a loop of links
+            problems.append(Problem("lake.path", path.line, f"is no folder: {error}"))
     return entries
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A question that names the most similar known name, empty if none is similar."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    found = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
     return f"; did you mean {found[0]}?" if found else ""

@@ -1,23 +1,35 @@
 """The configuration that `walhouse init` writes: an example, or one made of a Kafka Connect connector.
 
-Invariant: what is written can be loaded once its CHANGE_ME values are filled in, and holds no secret: a password
-becomes a reference, and of a property that is not taken only the name is kept.
+Invariant: what is written says what the connector said, under names of today, and can be loaded once its CHANGE_ME
+values are filled in, unless the connector asks for what there is not here. It holds no secret: a password becomes a
+reference, and of a property that is not taken only the name is kept.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import yaml
+
+from walhouse.config.connector import Connector, debezium_name
 from walhouse.config.masks import without_salt
-from walhouse.config.properties import Property, State, find
-from walhouse.config.secrets import SecretReference
+from walhouse.config.properties import NEW_NAMES, State, find
+from walhouse.config.secrets import SecretReference, has_reference
+from walhouse.config.sections import TO_BE_FILLED_IN
 from walhouse.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
 CONNECTOR_CLASS: Final = "io.debezium.connector.postgresql.PostgresConnector"
-PASSWORD_REFERENCE: Final = "${env:PGPASSWORD}"  # noqa: S105  the name of a variable, not a password
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
+_OTHER_NAMES: Final = frozenset({"PostgresConnector", "Postgres", "PostgresCdcSource", "PostgresCdcSourceV2"})
+"""Kafka Connect takes a class by its simple name, too; Confluent Cloud has names of its own for this connector."""
+VARIABLES: Final = {"database.password": "PGPASSWORD", "database.sslpassword": "PGSSLPASSWORD"}
+"""Where a secret is expected that was written out."""
+_PLAIN: Final = re.compile(r"(?!(?i:null)$)[A-Za-z0-9_][A-Za-z0-9_./-]*")
 
 _CONNECTOR_EXAMPLE: Final = """\
 # walhouse: a PostgreSQL database into a lakehouse. docs/CONFIGURATION.md lists every key.
@@ -58,6 +70,14 @@ lake:
   # local_memory: 2GiB                    # heap of a local Spark: more for rows of many megabytes
 """
 
+_HEAD: Final = """\
+# Made from a Kafka Connect connector by `walhouse init --from-connector`.
+#
+# The slot and the publication are the connector's (by default debezium and dbz_publication). A slot has one reader, and
+# what one has taken the other does not get: stop the connector for good, or give a slot.name of its own. Set
+# publication.autocreate.mode to disabled while the connector needs the publication: else `walhouse drop` drops it.
+"""
+
 
 def commented_example() -> str:
     """A configuration to start from."""
@@ -73,18 +93,20 @@ def from_connector_json(text: str) -> str:
     taken: list[str] = []
     left: list[str] = []
     for name, value in config.items():
-        record = find(name)
-        if record is None:
-            left.append(f"  # {without_salt(name)}: not a property of Debezium's PostgreSQL connector")
-        elif record.state is State.USED:
-            taken.append(f"  {_taken(record, name, value)}")
-        elif record.state is State.DEFAULT_ONLY and value.strip().lower() == (record.default or "").lower():
-            taken.append(f"  {name}: {_scalar(value)}")
+        new = NEW_NAMES.get(name)
+        if new is not None and new not in config:
+            taken.append(f"{_taken(new, value)}  # was {name}")
+        elif _is_taken(name, value):
+            taken.append(_taken(name, value))
         else:
-            left.append(f"  # {name}: {record.note}")
-    rest = ["", "  # Not taken over:", *left] if left else []
-    head = "# Made from a Kafka Connect connector by `walhouse init --from-connector`."
-    return "\n".join([head, "", "connector:", *taken, *rest, ""]) + _LAKE_EXAMPLE
+            left.append(f"# {_on_one_line(without_salt(name))}: {_why_left(name, config)}")
+    taken += (f"{name}: {TO_BE_FILLED_IN}  # the connector does not say it" for name in _required(config))
+    rest = ["", "  # Not taken over:", *_indented(left)] if left else []
+    return "\n".join([_HEAD, "connector:", *_indented(taken), *rest, ""]) + _LAKE_EXAMPLE
+
+
+def _indented(lines: Iterable[str]) -> Iterable[str]:
+    return (f"  {line}" for line in lines)
 
 
 def _read(text: str) -> dict[str, str]:
@@ -98,7 +120,7 @@ def _read(text: str) -> dict[str, str]:
     if nested := [name for name, value in config.items() if isinstance(value, dict | list)]:
         raise _refused(f"holds {nested[0]}, which is no plain value")
     found = config.get("connector.class", CONNECTOR_CLASS)
-    if found != CONNECTOR_CLASS:
+    if found != CONNECTOR_CLASS and found not in _OTHER_NAMES:
         raise _refused(f"configures {found}, not {CONNECTOR_CLASS}")
     return {name: _text(value) for name, value in config.items() if value is not None}
 
@@ -114,16 +136,42 @@ def _text(value: object) -> str:
     return json.dumps(value) if isinstance(value, bool | int | float) else str(value)
 
 
-def _taken(record: Property, name: str, value: str) -> str:
-    if record.kind == "secret":
+def _is_taken(name: str, value: str) -> bool:
+    record = find(name)
+    if record is None:
+        return False
+    is_default = value.strip().lower() == (record.default or "").lower()
+    return record.state is State.USED or (record.state is State.DEFAULT_ONLY and is_default)
+
+
+def _why_left(name: str, config: Mapping[str, str]) -> str:
+    if (record := find(name)) is not None:
+        return record.note
+    alias = name.partition(".")[0]
+    for owner in ("converters", "post.processors"):
+        if alias in (part.strip() for part in config.get(owner, "").split(",")):
+            return f"a setting of {alias}, one of {owner}"
+    return "not a property of Debezium's PostgreSQL connector"
+
+
+def _required(config: Mapping[str, str]) -> Iterable[str]:
+    """What a connector must say and this one does not."""
+    said = {NEW_NAMES.get(name, name) for name in config}
+    required = (debezium_name(name) for name, field in Connector.model_fields.items() if field.is_required())
+    return (name for name in required if name not in said)
+
+
+def _taken(name: str, value: str) -> str:
+    if name in VARIABLES:
         if _is_reference(value):
             return f"{name}: {value}"
-        return f"{name}: {PASSWORD_REFERENCE}  # was written out, or a reference of Kafka Connect's: put it there"
+        reference = SecretReference("env", VARIABLES[name])
+        return f"{name}: {reference}  # was written out, or a reference of Kafka Connect's: put it there"
     if name == "plugin.name" and value != "pgoutput":
-        return f"# {name}: was {value}; pgoutput is read, which every server has"
-    if value.lstrip().startswith("${"):
-        return f"{name}: CHANGE_ME  # was a reference of Kafka Connect's"
-    return f"{name}: {_scalar(value)}"
+        return f"# {name}: was {_on_one_line(value)}; pgoutput is read, which every server has"
+    if has_reference(value):
+        return f"{_scalar(name)}: {TO_BE_FILLED_IN}  # was {_on_one_line(value)}, with a reference of Kafka Connect's"
+    return f"{_scalar(name)}: {_scalar(value)}"
 
 
 def _is_reference(value: str) -> bool:
@@ -135,7 +183,16 @@ def _is_reference(value: str) -> bool:
     return reference is not None and ":" not in reference.name
 
 
-def _scalar(value: str) -> str:
-    if _PLAIN.fullmatch(value):
-        return value
-    return json.dumps(value, ensure_ascii=False) if "\n" in value else "'" + value.replace("'", "''") + "'"
+def _on_one_line(text: str) -> str:
+    """As a comment may hold it."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _scalar(text: str) -> str:
+    """The text as a key or value that YAML reads as just this text; a salt may have any characters."""
+    if _PLAIN.fullmatch(text):
+        return text
+    if text.isprintable():
+        return "'" + text.replace("'", "''") + "'"
+    quoted: str = yaml.safe_dump(text, default_style='"', width=math.inf, allow_unicode=True)
+    return quoted.rstrip("\n")

@@ -44,6 +44,8 @@ _OLD_SNAPSHOT_MODES: Final = {"never": "no_data", "schema_only": "no_data", "exp
 
 
 def _secret(value: object) -> object:
+    if isinstance(value, list):
+        raise ValueError("must be one text, not a list")  # noqa: TRY004  (pydantic takes a ValueError)
     return parse_secret(value) if isinstance(value, str) else value
 
 
@@ -60,7 +62,8 @@ def _mask(value: object) -> object:
 
 
 def _keys(value: object) -> object:
-    return parse_keys(value) if isinstance(value, str) else value
+    entries = ";".join(value) if isinstance(value, list) else value
+    return parse_keys(entries) if isinstance(entries, str) else value
 
 
 def _identities(value: object) -> object:
@@ -92,16 +95,8 @@ def _in_any_case(value: object) -> object:
     return value.strip().lower() if isinstance(value, str) else value
 
 
-def _without_reference(value: object) -> object:
-    if isinstance(value, str) and value.lstrip().startswith("${"):
-        raise ValueError("a reference is taken for database.password and database.sslpassword only")
-    return value
-
-
-NoReference = BeforeValidator(_without_reference)
 _AnyCase: Final = BeforeValidator(_in_any_case)
-Text = Annotated[str, StringConstraints(min_length=1), NoReference]
-AnyText = Annotated[str, NoReference]
+Text = Annotated[str, StringConstraints(min_length=1)]
 SecretValue = Annotated[SecretReference | Secret, BeforeValidator(_secret), PlainSerializer(str, return_type=str)]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(_patterns)]
 Items = Annotated[tuple[str, ...], BeforeValidator(_items)]
@@ -109,9 +104,9 @@ Milliseconds = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 PluginName = Annotated[Literal["pgoutput"], BeforeValidator(_plugin)]
 SlotName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,63}$")]
-PublicationName = Annotated[str, StringConstraints(min_length=1, max_length=63), NoReference]
-TopicPrefix = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$"), NoReference]
-TwoPartName = Annotated[str, StringConstraints(pattern=r"^[^.]+\.[^.]+$"), NoReference]
+PublicationName = Annotated[str, StringConstraints(min_length=1, max_length=63)]
+TopicPrefix = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$")]
+TwoPartName = Annotated[str, StringConstraints(pattern=r"^[^.]+\.[^.]+$")]
 AutocreateModeName = Annotated[AutocreateMode, _AnyCase]
 SslMode = Annotated[Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"], _AnyCase]
 ConversionFailure = Annotated[Literal["warn", "fail", "skip"], _AnyCase]

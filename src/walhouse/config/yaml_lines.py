@@ -97,6 +97,8 @@ def _add(flat: FlatYaml, path: str, line: int, value: yaml.Node, above: frozense
             flat.entries[path] = Entry([item.value for item in value.value], line)
         case yaml.ScalarNode() if value.tag == "tag:yaml.org,2002:null":
             pass
+        case yaml.ScalarNode() if value.tag.startswith("!"):
+            flat.problems.append(Problem(path, line, "a text that begins with ! is to be quoted"))
         case yaml.ScalarNode():
             flat.entries[path] = Entry(value.value, line)
         case _:

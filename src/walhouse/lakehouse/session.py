@@ -1,6 +1,7 @@
 """The Spark session: the platform's own where there is one, else a tuned local one with Delta.
 
-Invariant: nothing here changes what a query means, but for the session's time zone, which is UTC everywhere.
+Invariant: nothing here changes what a query means, but for the time zone, which is UTC in a session of ours. One that
+was there already is left as it is: it is refused if the lake's queries would mean another thing in it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyspark
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from walhouse.errors import ConfigurationError
@@ -29,6 +31,12 @@ SMALL_TABLES: Final = {
 """For tables of some thousands of rows: compiling or re-planning a query costs more than running it as it is."""
 
 _STARTED_HERE: Final = "spark.walhouse.startedHere"
+
+_NEEDED: Final = {
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+}
+"""What silver's and gold's SQL means depends on these: patterns that are not found, or another type of a column."""
 
 DELTA_VERSION: Final = "4.4.0"
 SCALA_VERSION: Final = "2.13"
@@ -121,6 +129,31 @@ def get_session(*, memory: int, quick: bool = True, catalog: str | None = None) 
     return local_session(memory=memory, quick=quick)
 
 
+def require_usable(session: SparkSession) -> SparkSession:
+    """The session, if queries mean in it what they mean here, and it knows Delta. Raises ConfigurationError."""
+    for name, needed in _NEEDED.items():
+        if (found := _setting(session, name, otherwise=needed)) != needed:
+            raise ConfigurationError(
+                f"The Spark session has {name} = {found}, with which the lake's queries would mean another thing.",
+                todo=f'Run spark.conf.set("{name}", "{needed}"), or give walhouse a session of its own.',
+                path=name,
+            )
+    is_remote = type(session).__module__.startswith("pyspark.sql.connect")
+    if not (on_databricks() or is_remote or "io.delta" in _setting(session, "spark.sql.extensions", otherwise="")):
+        raise ConfigurationError(
+            "The Spark session that is active in this process does not know Delta.",
+            todo="Stop it, so that walhouse starts its own, or make it with Delta's jars and its extension.",
+        )
+    return session
+
+
+def _setting(session: SparkSession, name: str, *, otherwise: str) -> str:
+    try:
+        return session.conf.get(name, otherwise) or otherwise
+    except PySparkException:
+        return otherwise  # serverless compute tells some settings only, and lets nobody set the others
+
+
 def local_session(
     *, memory: int = 2 * 2**30, quick: bool = True, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
@@ -156,8 +189,9 @@ def beside_for_small_tables(spark: SparkSession) -> SparkSession:
 
     The session itself if it does so already, or was started by somebody else, whose business it is how it computes.
     """
-    does_so = all(spark.conf.get(name, None) == value for name, value in SMALL_TABLES.items())
-    if does_so or spark.conf.get(_STARTED_HERE, None) is None:
+    if not _setting(spark, _STARTED_HERE, otherwise=""):
+        return spark
+    if all(_setting(spark, name, otherwise="") == value for name, value in SMALL_TABLES.items()):
         return spark
     beside = spark.newSession()
     for name, value in SMALL_TABLES.items():

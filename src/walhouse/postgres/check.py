@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from walhouse.config.columns import ColumnRules
 from walhouse.config.filters import TableFilter
 from walhouse.config.replica_identity import IdentityRules
-from walhouse.config.values import AutocreateMode
 from walhouse.errors import (
     AuthenticationError,
     NoFreeSlotError,
@@ -19,18 +18,18 @@ from walhouse.errors import (
     SlotError,
     SourceUnreachableError,
 )
-from walhouse.names import TableName
 from walhouse.postgres.catalog import describe_tables
-from walhouse.postgres.connection import connect, one_row, source_errors
+from walhouse.postgres.connection import connect, one_row
 from walhouse.postgres.encoding import NO_ENCODING, NO_ENCODING_ADVICE, encoding_of
 from walhouse.postgres.failover_health import failover_problems
 from walhouse.postgres.failure import slot_missing
 from walhouse.postgres.finding import Finding, Severity, error, ok, warning
 from walhouse.postgres.identity_health import planned_identities, with_planned
-from walhouse.postgres.publication import OPERATIONS, captured_tables, find_publication
+from walhouse.postgres.publication import captured_tables, find_publication
+from walhouse.postgres.publication_health import publication_problems
 from walhouse.postgres.rule_health import NO_NOTES, ColumnHandling, rule_problems
 from walhouse.postgres.slot import find_slot, require_usable, retained_bytes
-from walhouse.postgres.standby_health import standby_problems, takes_no_writes
+from walhouse.postgres.standby_health import standby_problems
 from walhouse.postgres.table_health import table_problems
 
 if TYPE_CHECKING:
@@ -40,18 +39,13 @@ if TYPE_CHECKING:
     from walhouse.config.masks import MaskRule
     from walhouse.config.replica_identity import Identity
     from walhouse.config.schema_notes import SchemaNotes
+    from walhouse.names import TableName
     from walhouse.pgoutput.column import ColumnDescription
     from walhouse.postgres.connection import Connection
-    from walhouse.postgres.publication import PublicationState
     from walhouse.postgres.slot import SlotState
 
 OLDEST: Final = 14
 NEWEST: Final = 18
-
-
-_OF_OTHERS: Final = """
-    SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE c.relkind IN ('r', 'p') AND c.oid >= 16384 AND NOT pg_has_role(c.relowner, 'USAGE')"""
 
 
 def check_source(
@@ -87,7 +81,7 @@ def check_source(
         *_replication_right(settings),
         *_slot(connection, slot, found, settings.database, begun=begun),
         *(failover_problems(connection, slot, found) if failover else ()),
-        *_publication(connection, publication, state, mode, tables),
+        *publication_problems(connection, publication, state, mode=mode, tables=tables, selection=selection),
         *planning,
         *_tables(connection, tables, generated=state.generated_columns if state else "n", planned=planned),
         *rule_problems(
@@ -122,6 +116,13 @@ def _server(connection: Connection) -> Iterator[Finding]:
         )
     else:
         yield ok("max_slot_wal_keep_size", keep)
+    (idle,) = one_row(connection, "SELECT current_setting('idle_replication_slot_timeout', true)")
+    if idle not in {None, "0"}:
+        yield warning(
+            "idle_replication_slot_timeout",
+            f"The server gives up a slot that nobody reads for {idle}: changes from then on would be lost.",
+            "Capture more often than that, or set it to 0 (SELECT pg_reload_conf()).",
+        )
 
 
 def _encoding(connection: Connection) -> Iterator[Finding]:
@@ -179,78 +180,6 @@ def _free_slots(connection: Connection, name: str) -> Iterator[Finding]:
         )
     else:
         yield ok(f"slot {name}", f"will be made; {limit - used} of {limit} replication slots are free")
-
-
-def _publication(
-    connection: Connection,
-    name: str,
-    state: PublicationState | None,
-    mode: str,
-    tables: Sequence[TableName],
-) -> Iterator[Finding]:
-    subject = f"publication {name}"
-    if not tables:
-        yield error("tables", "The configuration captures no table of this database.", "Check table.include.list.")
-    if state is None:
-        if mode == AutocreateMode.DISABLED:
-            yield error(subject, "It does not exist.", f"CREATE PUBLICATION {name} FOR TABLE …")
-        else:
-            yield from _may_create(connection, subject, mode)
-    else:
-        lacking = [table for table in tables if table not in state.published]
-        yield from _lacking(connection, subject, state, mode, lacking)
-        if not lacking:
-            yield ok(subject, f"has all {len(tables)} captured tables")
-        if left_out := sorted(set(OPERATIONS) - state.publishes):
-            yield warning(
-                subject,
-                f"It does not publish {', '.join(left_out)}: the lake will differ from the source.",
-                f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate')",
-            )
-
-
-def _lacking(
-    connection: Connection, subject: str, state: PublicationState, mode: str, lacking: Sequence[TableName]
-) -> Iterator[Finding]:
-    """What is to be captured and not published: walhouse may add it, or somebody has to."""
-    may_add = mode == AutocreateMode.FILTERED and not state.all_tables and not takes_no_writes(connection)
-    of_others = _of_others(connection) if lacking and may_add else frozenset[TableName]()
-    for_somebody = [table for table in lacking if not may_add or table in of_others]
-    if for_somebody:
-        names = ", ".join(map(str, for_somebody))
-        whose = "" if not may_add else ", and the user does not own what it would have to add"
-        yield error(subject, f"It lacks {names}{whose}.", f"ALTER PUBLICATION {state.name} ADD TABLE …")
-    if added := [str(table) for table in lacking if table not in for_somebody]:
-        yield ok(subject, f"will get {', '.join(added)}")
-
-
-def _of_others(connection: Connection) -> frozenset[TableName]:
-    """The tables that the user does not own."""
-    with source_errors():
-        return frozenset(TableName(*row) for row in connection.execute(_OF_OTHERS).fetchall())
-
-
-def _may_create(connection: Connection, subject: str, mode: str) -> Iterator[Finding]:
-    superuser, create = one_row(
-        connection,
-        "SELECT current_setting('is_superuser')::bool, has_database_privilege(current_database(), 'CREATE')",
-    )
-    if takes_no_writes(connection):
-        yield error(
-            subject,
-            "It does not exist, and the source takes no writes, for it is a standby or read.only is set.",
-            "Make it on the primary, and set publication.autocreate.mode to disabled.",
-        )
-    elif mode == AutocreateMode.ALL_TABLES and not superuser:
-        yield error(subject, "Only a superuser can make it FOR ALL TABLES.", "Make it as a superuser.")
-    elif not create:
-        yield error(
-            subject,
-            "It does not exist, and the user may not make it.",
-            "Make it as the tables' owner, or GRANT CREATE ON DATABASE and the ownership of the tables.",
-        )
-    else:
-        yield ok(subject, "will be made")
 
 
 def _tables(

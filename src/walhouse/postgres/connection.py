@@ -38,6 +38,9 @@ SESSION: Final[Mapping[str, str]] = {
     "quote_all_identifiers": "off",
     "search_path": "pg_catalog",
     "xmlbinary": "base64",
+    # each statement sees what is committed by then, and no standby refuses it, unless a transaction asks for another
+    "default_transaction_isolation": "read committed",
+    "default_transaction_deferrable": "off",
     # a row policy is an error, not a row less
     "row_security": "off",
     # a notice while decoding means that changes may be missing, and must reach the client

@@ -38,6 +38,10 @@ _WORDS_WITHOUT_VALUES: Final = ("08", "25", "28", "3D", "42", "53", "54", "55", 
 _WORDS_WHATEVER_RUNS: Final = ("08", "25", "53", "57", "55P03")
 """The same where a user's expression is computed from values: it may take them for names of objects and settings."""
 
+_CHECK_ENCRYPTION: Final = (
+    "Check database.sslmode, the files of database.sslrootcert, sslcert and sslkey, and what the server offers."
+)
+
 READ_ANEW: Final = "run once with snapshot.mode when_needed, which reads all tables anew"
 """What to do where changes are lost."""
 
@@ -237,8 +241,12 @@ def _authentication(words: str, subject: Subject) -> SourceError:
 def _unreachable(words: str, subject: Subject) -> SourceError:
     settings = subject.settings
     where = f" at {settings.host}:{settings.port}" if settings else ""
+    is_of_tls = re.search(r"SSL|certificate|private key", words) is not None
     return SourceUnreachableError(
-        f"PostgreSQL{where} does not answer: {words}.", host=settings and settings.host, port=settings and settings.port
+        f"PostgreSQL{where} does not answer: {words}.",
+        todo=_CHECK_ENCRYPTION if is_of_tls else None,
+        host=settings and settings.host,
+        port=settings and settings.port,
     )
 
 

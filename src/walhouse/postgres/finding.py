@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SHOWN: Final = 5
+"""How many names of one kind a finding lists."""
 
 
 class Severity(StrEnum):
@@ -42,3 +49,10 @@ def warning(subject: str, problem: str, todo: str) -> Finding:
 def error(subject: str, problem: str, todo: str) -> Finding:
     """It would not work, or changes would be missing."""
     return Finding(Severity.ERROR, subject, problem, todo)
+
+
+def some(names: Iterable[str]) -> str:
+    """The first of many names, and how many more there are."""
+    listed = list(names)
+    more = len(listed) - _SHOWN
+    return ", ".join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

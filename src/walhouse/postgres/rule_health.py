@@ -15,7 +15,7 @@ from walhouse.config.filters import any_matches
 from walhouse.config.masks import first_matching
 from walhouse.config.schema_notes import SchemaNotes
 from walhouse.pgoutput.selection import kept_positions
-from walhouse.postgres.finding import error, warning
+from walhouse.postgres.finding import error, some, warning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,8 +32,6 @@ _KEYS: Final = "connector.message.key.columns"
 NO_NOTES: Final = SchemaNotes()
 _TABLE, _CAPTURED = "table of the source", "captured table"
 _COLUMN, _KEPT = "column of a captured table", "captured column"
-_SHOWN: Final = 5
-"""How many names of one kind a problem lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +54,7 @@ def rule_problems(
     ``tables``: all of the source's; ``captured``: with all their columns.
     """
     yield from _idle_lists(rules, tables, captured)
+    yield from _signals(rules.selection, tables)
     yield from _keys(rules, captured)
     yield from _masks(rules, captured)
     yield from _without_field(rules, captured)
@@ -95,9 +94,18 @@ def _hits(pattern: str, names: Iterable[str], *, case_sensitive: bool) -> bool:
 def _idle(name: str, patterns: Sequence[str], what: str) -> Finding:
     return warning(
         name,
-        f"{_some(patterns)} {'matches' if len(patterns) == 1 else 'match'} no {what}.",
+        f"{some(patterns)} {'matches' if len(patterns) == 1 else 'match'} no {what}.",
         "Correct it or take it out. A pattern matches a whole name, as schema.table or schema.table.column.",
     )
+
+
+def _signals(selection: TableFilter, tables: Sequence[TableName]) -> Iterator[Finding]:
+    if selection.signals is not None and selection.signals not in tables:
+        yield warning(
+            "connector.signal.data.collection",
+            f"There is no table {selection.signals}: no signal can be given by it.",
+            "`walhouse init-signals` makes it. A name is written as PostgreSQL has it, without quotes.",
+        )
 
 
 # Keys ----------------------------------------------------------------------------------------------------------------
@@ -130,13 +138,13 @@ def _missing(
     if missing and chosen and somewhere:
         yield warning(
             _KEYS,
-            f"{relation.name} has no column {_some(missing)}: its key is {_some(chosen)} alone.",
+            f"{relation.name} has no column {some(missing)}: its key is {some(chosen)} alone.",
             "That is right if the entry is meant for other tables; else correct it.",
         )
     elif missing:
         yield error(
             _KEYS,
-            f"{relation.name} has no column {_some(missing)}.",
+            f"{relation.name} has no column {some(missing)}.",
             "Name columns as PostgreSQL has them, without quotes; each is a pattern for a whole name.",
         )
 
@@ -145,7 +153,7 @@ def _outside_of_identity(subject: str, key: Sequence[str], relation: RelationDes
     if outside := [name for name in key if name not in relation.identity_columns]:
         yield warning(
             subject,
-            f"The replica identity of {relation.name} lacks {_some(outside)}: the key of a delete has fillers there,"
+            f"The replica identity of {relation.name} lacks {some(outside)}: the key of a delete has fillers there,"
             " and an update of the identity's columns seems to change the key.",
             f"ALTER TABLE {relation.name.quoted} REPLICA IDENTITY FULL, or USING an INDEX that has these columns.",
         )
@@ -172,20 +180,20 @@ def _mask(
         shown = ", though strings and bytes are cut in events" if rule.kind == "truncate" else ""
         yield warning(
             subject,
-            f"Only texts can be hidden, and {_some(no_texts)} will land as they are{shown}.",
+            f"Only texts can be hidden, and {some(no_texts)} will land as they are{shown}.",
             "Take these columns out of the rule; if they must not land, name them in column.exclude.list.",
         )
     if plain := [_name(*each) for each in hit if each[1].is_text and _in_key(rules, *each)]:
         yield warning(
             subject,
-            f"Keys are not hidden: {_some(plain)} will land as they are, beside what rows of events show of them.",
+            f"Keys are not hidden: {some(plain)} will land as they are, beside what rows of events show of them.",
             "Take these columns out of the rule; if they must not land, leave out the table.",
         )
     texts = [each for each in hit if each[1].is_text and not _in_key(rules, *each)]
     if merged := [_name(*each) for each in texts if rule.kind != "hash" and _identifies_rows(*each)]:
         yield error(
             subject,
-            f"Gold tells rows by {_some(merged)}, and would take those for one that look equal then.",
+            f"Gold tells rows by {some(merged)}, and would take those for one that look equal then.",
             "Hash these columns instead, or give the table a primary key or REPLICA IDENTITY FULL.",
         )
 
@@ -196,7 +204,7 @@ def _without_field(rules: ColumnHandling, captured: Sequence[RelationDescription
         if columns:
             yield warning(
                 f"table {relation.name}",
-                f"Events and silver leave out {_some(f'{each.name} ({each.type_name})' for each in columns)}: Debezium"
+                f"Events and silver leave out {some(f'{each.name} ({each.type_name})' for each in columns)}: Debezium"
                 " does not know the type.",
                 "Bronze and gold have the values. connector.include.unknown.datatypes shows the most of these types,"
                 " as bytes.",
@@ -224,9 +232,3 @@ def _kept(rules: ColumnHandling, relation: RelationDescription) -> list[ColumnDe
 
 def _name(relation: RelationDescription, column: ColumnDescription) -> str:
     return f"{relation.name}.{column.name}"
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = len(listed) - _SHOWN
-    return ", ".join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

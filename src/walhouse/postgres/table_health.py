@@ -15,6 +15,7 @@ from psycopg.rows import dict_row
 from walhouse.config.replica_identity import Identity
 from walhouse.names import TableName
 from walhouse.postgres.connection import source_errors
+from walhouse.postgres.finding import some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,11 +50,19 @@ _TABLES: Final = """
                 FROM pg_index i WHERE i.indrelid = c.oid AND CASE c.relreplident
                     WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END)), '{}') AS columns
         FROM pg_class c WHERE c.oid IN (SELECT oid FROM leaves UNION SELECT leaf FROM leaves)
+    ), members AS (
+        SELECT c.oid, c.relname, n.oid AS schema, n.nspname
+        FROM identities JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace
     )
     SELECT l.nspname, l.relname, format('%%s.%%s', n.nspname, c.relname) AS leaf,
         n.nspname AS leaf_schema, c.relname AS leaf_name, own.identity,
         c.relkind::text AS kind, c.relpersistence::text AS persistence,
-        has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(l.oid, 'SELECT') AS readable,
+        ARRAY(SELECT DISTINCT quote_ident(m.nspname) FROM members m
+            WHERE m.oid IN (l.oid, c.oid) AND NOT has_schema_privilege(m.schema, 'USAGE')) AS closed_schemas,
+        ARRAY(SELECT format('%%I.%%I', m.nspname, m.relname) FROM members m
+            WHERE m.oid IN (l.oid, c.oid) AND NOT has_table_privilege(m.oid, 'SELECT')) AS closed,
+        ARRAY(SELECT format('%%I.%%I', m.nspname, m.relname) FROM members m
+            WHERE m.oid IN (l.oid, c.oid) AND row_security_active(m.oid)) AS secured,
         p.indexrelid IS NOT NULL AS has_key, coalesce(p.indimmediate, true) AS key_is_immediate,
         EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident AND i.indisvalid) AS has_index,
         coalesce((SELECT array_agg(a.attname::text ORDER BY a.attnum) FROM pg_attribute a JOIN pg_constraint n
@@ -92,13 +101,7 @@ def _of_table(
     table: TableName, found: list[dict[str, Any]], version: int, planned: Mapping[TableName, Identity]
 ) -> Iterator[TableProblem]:
     leaves = [_as_planned(leaf, planned.get(TableName(leaf["leaf_schema"], leaf["leaf_name"]))) for leaf in found]
-    if not leaves[0]["readable"]:
-        yield TableProblem(
-            table,
-            "The user may not read it, so it cannot be snapshotted.",
-            f"GRANT SELECT ON {table.quoted}",
-            fatal=True,
-        )
+    yield from _rights(table, leaves)
     for leaf in leaves:
         yield from _of_leaf(table, leaf, version)
     if leaves != found:
@@ -120,6 +123,27 @@ def _of_table(
         )
     if table not in planned:
         yield from _of_root(table, leaves)
+
+
+def _rights(table: TableName, leaves: Sequence[Mapping[str, Any]]) -> Iterator[TableProblem]:
+    """What a snapshot would be refused: it reads partitions by their own names."""
+    unreadable = "The user may not read it, so it cannot be snapshotted"
+
+    def all_of(kind: str) -> str:
+        return some(dict.fromkeys(name for leaf in leaves for name in leaf[kind]))
+
+    if schemas := all_of("closed_schemas"):
+        yield TableProblem(table, f"{unreadable}: not its schema.", f"GRANT USAGE ON SCHEMA {schemas}", fatal=True)
+    if names := all_of("closed"):
+        yield TableProblem(table, f"{unreadable}: it takes SELECT on {names}.", f"GRANT SELECT ON {names}", fatal=True)
+    if names := all_of("secured"):
+        yield TableProblem(
+            table,
+            f"Row security is enabled on {names}, and the user is subject to it: a snapshot is refused, whatever the"
+            " policies say, and never reads a part of the rows.",
+            "ALTER ROLE … BYPASSRLS, as a superuser, or let the tables' owner be the user.",
+            fatal=True,
+        )
 
 
 def _of_root(table: TableName, leaves: Sequence[Mapping[str, Any]]) -> Iterator[TableProblem]:
