@@ -5,6 +5,7 @@ Invariant: what silver and gold know of a table comes from bronze's relation row
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from pyspark.sql import functions as F
 
 from walhouse.errors import LakeError
 from walhouse.lakehouse.answers import few_rows
-from walhouse.pgoutput.relation import RelationDescription
+from walhouse.pgoutput.relation import RelationDescription, retold
 from walhouse.pgoutput.row import Kind
 
 if TYPE_CHECKING:
@@ -63,6 +64,14 @@ class RelationCatalog:
     def versions(self) -> frozenset[int]:
         """All versions that bronze describes."""
         return frozenset(self._known)
+
+    def as_known(self, relation: RelationDescription) -> RelationDescription:
+        """The catalog's description under the version that bronze has, or is to have, for just these facts."""
+        alike = [known for known in self._known.values() if known.of_message == relation.version]
+        same = next((known for known in alike if known.said == relation.said), None)
+        if same is not None:
+            return replace(relation, version=same.version, message_version=same.message_version)
+        return retold(relation) if alike else relation
 
     def describes(self, relation: RelationDescription) -> bool:
         """Whether bronze has this version, with this primary key, and knows whether that is deferrable, and sent."""
