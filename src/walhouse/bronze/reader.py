@@ -38,8 +38,9 @@ class BronzeReader:
         """The published and selected tables as the server has them now, by OID. One that bronze describes, and that is
         locked exclusively, keeps nobody waiting. Other facts than bronze knows are a version of their own."""
         settings, known = self._settings, self._relations.current()
-        found = read_relations(self._conn, settings.publication, settings.selection, known=known)
-        return {oid: self._relations.as_known(relation) for oid, relation in found.items()}
+        return self._relations.as_known(
+            read_relations(self._conn, settings.publication, settings.selection, known=known)
+        )
 
     def _announced(self, relations: Iterable[RelationDescription]) -> tuple[RelationDescription, ...]:
         """Those that bronze does not describe yet, or with another primary key: under a replica identity that does not
