@@ -16,11 +16,11 @@ from pyspark.sql import functions as F
 
 from walhouse.changes.epoch import AppliedTable, AppliedTo, EpochRange, TableEpoch
 from walhouse.changes.epochs import LastEpoch, Layer, PlannedEpoch
-from walhouse.changes.failures import raise_first
+from walhouse.changes.failures import raise_first, table_gone, table_unknown
 from walhouse.changes.placed import placed
 from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.changes.touched import APART, BronzeSurvey, Touched
-from walhouse.errors import BagMismatchError, LakeError, RequestRefusedError
+from walhouse.errors import BagMismatchError, RequestRefusedError
 from walhouse.lakehouse.tables import current_version, table_exists
 from walhouse.lsn import Lsn
 from walhouse.names import LakeTable, TableName
@@ -203,14 +203,14 @@ class LayerRun:
         epoch = _from_the_first(planned.range) if anew else planned.range
         bronze = bronze_range(self._spark, self._layout, epoch)
         base = planned.bases[touched.table]
+        is_there = table_exists(self._spark, self._target.name_of(touched.table))
+        if not anew:
+            self._require_ours(planned, touched.table, is_there=is_there)
         if touched.table in APART:
             rows = bronze.where(F.col("kind") == APART[touched.table].value)
             return self._target.apply_apart[touched.table](
                 TableEpoch(epoch, touched.table, rows, (), base, fresh=fresh, known_facts=touched.facts)
             )
-        is_there = table_exists(self._spark, self._target.name_of(touched.table))
-        if not anew:
-            self._require_ours(planned, touched.table, is_there=is_there)
         relations = self._relations.describe(touched.versions)
         changes = self._changes(bronze, epoch, touched)
         ready = self._ready.get(touched.table) == relations[-1]
@@ -243,18 +243,11 @@ class LayerRun:
     def _require_ours(self, planned: PlannedEpoch, table: TableName, *, is_there: bool) -> None:
         """A table that no epoch has made has rows already, one that is gone lacks those of before."""
         name, is_first = self._target.name_of(table), planned.range.after_pass == 0
+        safe = "Nothing of it was changed; bronze holds every change."
         if is_first and planned.bases[table] is not None:
-            problem = f"{name} is there, and ops.epochs had nothing of it: that was removed, or lake.ops was changed."
-        elif not is_first and not is_there and self._has_applied(self.layer, table):
-            problem = f"{name} is not there, and ops.epochs has it: it was dropped, or its name or schema was changed."
-        else:
-            return
-        raise LakeError(
-            problem,
-            safe="Nothing of it was changed; bronze holds every change.",
-            todo=f"Set the name back under lake, if that is it. Else: walhouse rebuild {self.layer.value} TABLE.",
-            table=str(table),
-        )
+            raise table_unknown(self.layer, table, name, safe=safe)
+        if not is_first and not is_there and self._has_applied(self.layer, table):
+            raise table_gone(self.layer, table, name, safe=safe)
 
     def _has_lost_a_column(self, current: RelationDescription) -> bool:
         """Changes of a table without a key then say nothing of what its rows had in that column."""

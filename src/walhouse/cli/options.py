@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LAST: Final = Lsn((1 << 63) - 1)
 """``last`` on the command line: no position lies behind it."""
 
-_IDENTIFIER: Final = r'(?:"((?:[^"]|"")+)"|([^".]+))'
+_IDENTIFIER: Final = r'(?:"((?:[^"]|"")*)"|([^".]+))'
 _TABLE: Final = re.compile(rf"{_IDENTIFIER}\.{_IDENTIFIER}")
 
 
@@ -109,11 +109,11 @@ def parse_position(text: str) -> Lsn:
 
 
 def parse_table(text: str) -> TableName:
-    """``schema.table``; a part that holds a dot is quoted as in SQL: ``"a.b".c``."""
+    """``schema.table``; a part that holds a dot is quoted as in SQL: ``"a.b".c``. ``"".message``: logical messages."""
     match = _TABLE.fullmatch(text)
     if match is None:
         raise typer.BadParameter(f'expected SCHEMA.TABLE (or "a.b".c where a name holds a dot), got {text!r}')
-    schema, table = (match[1] or match[2], match[3] or match[4])
+    schema, table = (match[2] or match[1], match[4] or match[3])
     return TableName(schema.replace('""', '"'), table.replace('""', '"'))
 
 
