@@ -150,6 +150,7 @@ def layers_of(
             MESSAGES: partial(apply_messages, spark, layout, settings=settings),
             TRANSACTIONS: partial(apply_transactions, spark, layout),
         },
+        keeps_events=True,
     )
     gold = LayerTarget(Layer.GOLD, layout.gold, partial(apply_gold, spark, layout), reads_base=True)
     ledger, survey = EpochLedger(spark, layout), BronzeSurvey(spark, layout)
@@ -167,6 +168,7 @@ def layers_of(
                 threads=threads,
                 is_lacking=partial(_is_lacking, spark, layout),
                 has_applied=ledger.has_applied,
+                last_cut=ledger.cut,
             )
             for target in (silver, gold)
         },

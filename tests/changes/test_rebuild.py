@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pytest
@@ -252,6 +253,33 @@ def test_messages_that_somebody_dropped_are_not_begun_in_their_midst_and_are_who
     house.run()
     lines = list(house.events())
     assert (lines[:1], len(lines)) == (before, 2)
+
+
+def test_a_ledger_that_alone_was_set_back_is_named_and_has_no_event_twice(
+    spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    make_house().run()
+    ledger = Path(str(lake.location(lake.ops("epochs"))))
+    earlier = ledger.with_name("earlier")
+    shutil.copytree(ledger, earlier)
+    tables.execute("UPDATE prices SET price = 9 WHERE id = 2", "INSERT INTO bag VALUES ('c')")
+    make_house().run()
+    newest = ledger.with_name("newest")
+    ledger.rename(newest)
+    earlier.rename(ledger)
+    spark.catalog.refreshTable(str(lake.ops("epochs")))
+    tables.execute("INSERT INTO bag VALUES ('d')")
+    for house in (make_house(), make_house()):
+        for _ in range(2):
+            with pytest.raises(LakeError, match=r"ops\.epochs ends: that was set back"):
+                house.run()
+    assert {table: spark.table(str(lake.silver(table))).count() for table in (PRICES, BAG)} == {PRICES: 6, BAG: 4}
+    for layer in ("silver", "gold"):
+        house.rebuild(layer, [PRICES, BAG])
+    house.run()
+    for table, events in ((PRICES, 5 + 1), (BAG, 3 + 2)):
+        assert gold_rows(spark, lake, table) == source_rows(tables, table)
+        assert spark.table(str(lake.silver(table))).count() == events
 
 
 def test_a_lake_whose_ledger_is_gone_has_nothing_twice_and_is_whole_once_it_is_made_anew(

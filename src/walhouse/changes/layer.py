@@ -7,11 +7,13 @@ whole or in part.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from walhouse.changes.epoch import AppliedTable, AppliedTo, EpochRange, TableEpoch
@@ -20,15 +22,17 @@ from walhouse.changes.failures import raise_first, table_gone, table_unknown
 from walhouse.changes.placed import placed
 from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.changes.touched import APART, BronzeSurvey, Touched
-from walhouse.errors import BagMismatchError, RequestRefusedError
+from walhouse.errors import BagMismatchError, LakeError, RequestRefusedError
+from walhouse.lakehouse.answers import few_rows
 from walhouse.lakehouse.tables import current_version, table_exists
 from walhouse.lsn import Lsn
 from walhouse.names import LakeTable, TableName
 from walhouse.pgoutput.row import Op
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
+    from walhouse.changes.epochs import Cut
     from walhouse.changes.relations import RelationCatalog
     from walhouse.lakehouse.layout import LakeLayout
     from walhouse.pgoutput.relation import RelationDescription
@@ -41,6 +45,9 @@ IsLacking = Callable[[int, TableName], bool]
 
 HasApplied = Callable[[Layer, TableName], bool]
 """Whether a finished epoch of a layer changed a table."""
+
+LastCut = Callable[[Layer], "Cut | None"]
+"""Which version each table of a layer has by its last finished epoch."""
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +77,8 @@ class LayerTarget:
     """For what belongs to no table and this layer keeps."""
     reads_base: bool = False
     """True if applying looks at the table as it was before the epoch."""
+    keeps_events: bool = False
+    """True if what is applied is only added: with ``commit_lsn``, and twice if it is applied twice for new."""
 
 
 class LayerRun:
@@ -87,6 +96,7 @@ class LayerRun:
         threads: int,
         is_lacking: IsLacking,
         has_applied: HasApplied,
+        last_cut: LastCut,
     ) -> None:
         self._spark = spark
         self._layout = layout
@@ -96,7 +106,9 @@ class LayerRun:
         self._threads = threads
         self._is_lacking = is_lacking
         self._has_applied = has_applied
+        self._last_cut = last_cut
         self._last = last
+        self._was_asked = False
         self._ready: dict[TableName, RelationDescription] = {}
         """What each table was last applied with here."""
 
@@ -121,7 +133,9 @@ class LayerRun:
         return Work(planned, self._touched(planned.range, planned.anew), fresh=False)
 
     def next(self, to_pass: int, to_lsn: Lsn) -> Work | None:
-        """The epoch up to a capture pass, not written down yet; None if the layer is that far."""
+        """The epoch up to a capture pass, not written down yet; None if the layer is that far. Raises LakeError if the
+        ledger is older than the layer's tables.
+        """
         after = self.applied_to.to_pass
         if after >= to_pass:
             return None
@@ -129,9 +143,10 @@ class LayerRun:
         epoch = EpochRange(number, after, to_pass, to_lsn)
         touched = self._touched(epoch)
         tables = [each.table for each in touched]
+        fresh = self._is_fresh(tables)
         with ThreadPoolExecutor(self._threads) as pool:
             bases = dict(zip(tables, pool.map(self._base, tables), strict=True))
-        return Work(PlannedEpoch(epoch, bases), touched, fresh=True)
+        return Work(PlannedEpoch(epoch, bases), touched, fresh=fresh)
 
     def anew(self, tables: Collection[TableName]) -> Work:
         """An epoch that makes tables anew from all that bronze has of them, up to where the layer is; an epoch that was
@@ -248,6 +263,51 @@ class LayerRun:
             raise table_unknown(self.layer, table, name, safe=safe)
         if not is_first and not is_there and self._has_applied(self.layer, table):
             raise table_gone(self.layer, table, name, safe=safe)
+
+    def _is_fresh(self, tables: Collection[TableName]) -> bool:
+        """Whether nothing of these tables' next epoch can have been applied; of messages, which may come again, only
+        the tables say that.
+
+        A ledger that was set back by itself would have events added that are there. Asked once, of tables that are not
+        as it left them: nobody sets it back under a writer's hands.
+        """
+        if self._was_asked or self._last is None or not self._target.keeps_events:
+            return True
+        reached = self._last.planned.range.to_lsn
+        changed = self._changed(tables)
+        beyond = {row["schema"] for row in few_rows(self._beyond(reached, changed))} if changed else set()
+        if beyond - {""}:
+            raise LakeError(
+                f"{self.layer.value} has events from after {reached}, where ops.epochs ends: that was set back to an"
+                " earlier version by itself.",
+                safe="Nothing was applied; bronze holds every change.",
+                todo="Restore ops.epochs to its newest version. Else: walhouse rebuild all tables of silver and gold.",
+            )
+        self._was_asked = True
+        return not beyond
+
+    def _changed(self, tables: Iterable[TableName]) -> list[TableName]:
+        """Those that have another version than the ledger says; in a catalog, where it takes as long to tell, all."""
+        names = {table: self._target.name_of(table) for table in tables}
+        there = [table for table, name in names.items() if table_exists(self._spark, name)]
+        cut = self._last_cut(self.layer) if self._layout.path is not None else None
+        if cut is None:
+            return there
+        return [
+            table
+            for table in there
+            if current_version(self._spark, self._layout, names[table]) != cut.versions.get(table)
+        ]
+
+    def _beyond(self, reached: Lsn, tables: Sequence[TableName]) -> DataFrame:
+        """The schemas of those tables that have events from after an LSN."""
+        events = [
+            self._spark.table(str(self._target.name_of(table)))
+            .where(F.col("commit_lsn") > int(reached))
+            .select(F.lit(table.schema).alias("schema"))
+            for table in tables
+        ]
+        return reduce(DataFrame.unionAll, events).distinct()
 
     def _has_lost_a_column(self, current: RelationDescription) -> bool:
         """Changes of a table without a key then say nothing of what its rows had in that column."""
