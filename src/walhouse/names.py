@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_IDENTIFIER: Final = r'(?:"((?:[^"]|"")+)"|([^".]+))'
+_IDENTIFIER: Final = r'(?:"((?:[^"]|"")*)"|([^".]+))'
 _TABLE: Final = re.compile(rf"{_IDENTIFIER}\.{_IDENTIFIER}")
 
 
@@ -31,11 +31,13 @@ class TableName(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Of ``schema.table``; a part that holds a dot is quoted as in SQL: ``"a.b".c``. Raises ValueError."""
+        """Of ``schema.table``; a part that holds a dot is quoted as in SQL: ``"a.b".c``. ``"".message`` are the logical
+        messages, which belong to no schema. Raises ValueError.
+        """
         match = _TABLE.fullmatch(text)
         if match is None:
             raise ValueError(f'expected SCHEMA.TABLE (or "a.b".c where a name holds a dot), got {text!r}')
-        schema, table = (match[1] or match[2], match[3] or match[4])
+        schema, table = (match[2] or match[1], match[4] or match[3])
         return cls(schema.replace('""', '"'), table.replace('""', '"'))
 
 

@@ -159,6 +159,7 @@ def layers_of(
         layout.silver,
         partial(apply_silver, settings=settings),
         {MESSAGES: partial(apply_messages, settings=settings), TRANSACTIONS: apply_transactions},
+        keeps_events=True,
     )
     gold = LayerTarget(Layer.GOLD, layout.gold, apply_gold, reads_base=True)
     ledger, survey, sessions = EpochLedger(spark, layout), BronzeSurvey(spark, layout), Sessions(spark, layout)
@@ -177,6 +178,7 @@ def layers_of(
                 threads=threads,
                 is_lacking=partial(_is_lacking, spark, layout),
                 has_applied=ledger.has_applied,
+                last_cut=ledger.cut,
             )
             for target in (silver, gold)
         },

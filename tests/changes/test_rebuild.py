@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 from tests.changes.killing import killed_at
 from tests.e2e.witness import gold_rows, source_rows
+from walhouse.changes.touched import MESSAGES
 from walhouse.errors import BagMismatchError, GoldKeyError, LakeError, RequestRefusedError, TypeConflictError
 from walhouse.lakehouse.tables import table_exists
 from walhouse.names import TableName
@@ -215,6 +217,10 @@ def test_a_table_that_somebody_dropped_is_not_begun_in_its_midst_and_is_whole_on
     name = lake.gold(PRICES) if layer == "gold" else lake.silver(PRICES)
     spark.sql(f"DROP TABLE {name}")
     shutil.rmtree(str(lake.location(name)))
+    if layer == "silver":
+        with pytest.raises(LakeError, match="walhouse rebuild silver TABLE"):
+            list(house.events())
+        assert len(list(house.events([BAG]))) == 3, "what is there is printed"
     tables.execute("UPDATE prices SET price = 9 WHERE id = 2", "DELETE FROM bag WHERE word = 'b'")
     for each in (house, make_house()):
         with pytest.raises(LakeError, match=f"walhouse rebuild {layer} TABLE"):
@@ -226,6 +232,54 @@ def test_a_table_that_somebody_dropped_is_not_begun_in_its_midst_and_is_whole_on
     assert gold_rows(spark, lake, PRICES) == source_rows(tables, PRICES)
     ops = spark.table(str(lake.silver(PRICES))).groupBy("op").count()
     assert {row["op"]: row["count"] for row in ops.collect()} == {"r": 5, "u": 1}
+
+
+def test_messages_that_somebody_dropped_are_not_begun_in_their_midst_and_are_whole_once_they_are_made_anew(
+    spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    tables.execute("DROP TABLE prices")
+    house = make_house(snapshot_mode="no_data", extended_headers_enabled=False)
+    house.capture()
+    tables.execute("SELECT pg_logical_emit_message(true, 'a', '1')")
+    house.run()
+    before = list(house.events())
+    spark.sql(f"DROP TABLE {lake.silver_messages}")
+    shutil.rmtree(str(lake.location(lake.silver_messages)))
+    tables.execute("SELECT pg_logical_emit_message(true, 'a', '2')")
+    for ask in (house.run, lambda: list(house.events())):
+        with pytest.raises(LakeError, match=r"walhouse rebuild silver '\"\"\.message'"):
+            ask()
+    house.rebuild("silver", [MESSAGES])
+    house.run()
+    lines = list(house.events())
+    assert (lines[:1], len(lines)) == (before, 2)
+
+
+def test_a_ledger_that_alone_was_set_back_is_named_and_has_no_event_twice(
+    spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
+) -> None:
+    make_house().run()
+    ledger = Path(str(lake.location(lake.ops("epochs"))))
+    earlier = ledger.with_name("earlier")
+    shutil.copytree(ledger, earlier)
+    tables.execute("UPDATE prices SET price = 9 WHERE id = 2", "INSERT INTO bag VALUES ('c')")
+    make_house().run()
+    newest = ledger.with_name("newest")
+    ledger.rename(newest)
+    earlier.rename(ledger)
+    spark.catalog.refreshTable(str(lake.ops("epochs")))
+    tables.execute("INSERT INTO bag VALUES ('d')")
+    for house in (make_house(), make_house()):
+        for _ in range(2):
+            with pytest.raises(LakeError, match=r"ops\.epochs ends: that was set back"):
+                house.run()
+    assert {table: spark.table(str(lake.silver(table))).count() for table in (PRICES, BAG)} == {PRICES: 6, BAG: 4}
+    for layer in ("silver", "gold"):
+        house.rebuild(layer, [PRICES, BAG])
+    house.run()
+    for table, events in ((PRICES, 5 + 1), (BAG, 3 + 2)):
+        assert gold_rows(spark, lake, table) == source_rows(tables, table)
+        assert spark.table(str(lake.silver(table))).count() == events
 
 
 def test_a_lake_whose_ledger_is_gone_has_nothing_twice_and_is_whole_once_it_is_made_anew(

@@ -269,6 +269,7 @@ def test_init_says_what_is_wrong_with_a_connector(
         ("shop.orders", TableName("shop", "orders")),
         ('"my.shop".Orders', TableName("my.shop", "Orders")),
         ('shop."a ""b"".c"', TableName("shop", 'a "b".c')),
+        ('"".message', TableName("", "message")),
     ],
 )
 def test_a_table_is_named_with_its_schema_and_quoted_where_a_name_holds_a_dot(text: str, name: TableName) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.silver.bronze_rows import column, relation
 from walhouse.names import TableName
 from walhouse.pgoutput.column import ColumnDescription
-from walhouse.pgoutput.relation import with_catalog
+from walhouse.pgoutput.relation import RelationDescription, describe, retold, with_catalog
 from walhouse.pgoutput.type_facts import TypeFacts
 
 NAME = TableName("s", "t")
@@ -62,3 +62,18 @@ def test_the_first_unique_key_counts_with_those_of_its_columns_that_the_message_
     assert with_catalog(told, catalog, {}).own_key == ("b",)
     renamed = replace(catalog, unique_keys=(("x",), ("b",)))
     assert with_catalog(told, renamed, {}).own_key == ()
+
+
+def test_other_facts_of_one_message_are_a_version_of_their_own_which_bronze_gives_back() -> None:
+    def told(default: str | None) -> RelationDescription:
+        columns = [replace(column("a", "int4", default=default), type_oid=23)]
+        return replace(describe(7, NAME, "d", columns), primary_key=("a",))
+
+    first, other = told("1"), retold(told("2"))
+    assert other.version not in {first.version, retold(told("3")).version}
+    assert other.of_message == first.of_message == first.version
+    assert RelationDescription.from_json(other.to_json()) == other
+    described = with_catalog(describe(7, NAME, "d", message(("a", 23))), other, {})
+    assert (described.version, described.columns[0].default) == (other.version, "2")
+    older = with_catalog(describe(7, NAME, "d", message(("b", 23))), other, {})
+    assert (older.version, older.message_version) == (describe(7, NAME, "d", message(("b", 23))).version, None)

@@ -1,7 +1,7 @@
 """What each way of reading the source into bronze has at hand: stream, whole tables, chunks.
 
-Invariant: a relation version is described in bronze by the pass that first has rows of it, and again only if its
-primary key has become another.
+Invariant: a relation version is described in bronze by the pass that first has rows of it, and again only if what is
+told of its primary key has become another.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ class BronzeReader:
 
     def _catalog(self) -> dict[int, RelationDescription]:
         """The published and selected tables as the server has them now, by OID. One that bronze describes, and that is
-        locked exclusively, keeps nobody waiting."""
+        locked exclusively, keeps nobody waiting. Other facts than bronze knows are a version of their own."""
         settings, known = self._settings, self._relations.current()
-        return read_relations(self._conn, settings.publication, settings.selection, known=known)
+        return self._relations.as_known(
+            read_relations(self._conn, settings.publication, settings.selection, known=known)
+        )
 
     def _announced(self, relations: Iterable[RelationDescription]) -> tuple[RelationDescription, ...]:
         """Those that bronze does not describe yet, or with another primary key: under a replica identity that does not

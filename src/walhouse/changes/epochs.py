@@ -180,6 +180,19 @@ class EpochLedger:
         append_rows(self._spark, self._layout, self._table, COLUMNS, rows)
 
 
+def applied_tables(spark: SparkSession, layout: LakeLayout, layer: Layer) -> frozenset[TableName]:
+    """The tables that finished epochs of a layer changed, for whoever only reads the lake; none before the first."""
+    ledger = layout.ops("epochs")
+    if not table_exists(spark, layout, ledger):
+        return frozenset()
+    done = (F.col("layer") == layer.value) & (F.col("state") == EpochState.DONE.value)
+    names = spark.table(str(ledger)).where(done & F.col("table_name").isNotNull())
+    return frozenset(
+        TableName(row["schema_name"], row["table_name"])
+        for row in few_rows(names.select("schema_name", "table_name").distinct())
+    )
+
+
 def last_applied_pass(spark: SparkSession, layout: LakeLayout) -> int:
     """The last of bronze's passes that an epoch of any layer has; 0 without any. Answered from Delta's log."""
     table = layout.ops("epochs")

@@ -1,4 +1,4 @@
-"""Tables and layers are applied side by side, so that more than one may fail.
+"""What is raised where layers fail: several at once, side by side, and where a table is not what the ledger says.
 
 Invariant: one failure is raised and each other one is logged: nobody finds the second only by mending the first.
 """
@@ -8,10 +8,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from walhouse.errors import WalhouseError
+from walhouse.errors import LakeError, WalhouseError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from walhouse.names import LakeTable, TableName
 
 log = logging.getLogger(__name__)
 
@@ -26,3 +28,21 @@ def raise_first(failures: Mapping[str, BaseException]) -> None:
         log.error("%s failed, too: %s", what, told)
     for failure in failures.values():
         raise failure
+
+
+def table_gone(layer: str, table: TableName, name: LakeTable, *, safe: str) -> LakeError:
+    """A layer's table was applied, and is not there. ``safe``: what holds all the same."""
+    problem = f"{name} is not there, and ops.epochs has it: it was dropped, or its name or schema was changed."
+    return _not_ours(problem, layer, table, safe)
+
+
+def table_unknown(layer: str, table: TableName, name: LakeTable, *, safe: str) -> LakeError:
+    """A layer's table is there, and was never applied."""
+    problem = f"{name} is there, and ops.epochs had nothing of it: that was removed, or lake.ops was changed."
+    return _not_ours(problem, layer, table, safe)
+
+
+def _not_ours(problem: str, layer: str, table: TableName, safe: str) -> LakeError:
+    named = "TABLE" if table.schema else f"'\"\".{table.table}'"
+    todo = f"Set the name back under lake, if that is it. Else: walhouse rebuild {layer} {named}."
+    return LakeError(problem, safe=safe, todo=todo, table=str(table))

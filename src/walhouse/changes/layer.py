@@ -7,28 +7,32 @@ whole or in part.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from walhouse.changes.epoch import AppliedTable, AppliedTo, EpochRange, TableEpoch
 from walhouse.changes.epochs import LastEpoch, Layer, PlannedEpoch
-from walhouse.changes.failures import raise_first
+from walhouse.changes.failures import raise_first, table_gone, table_unknown
 from walhouse.changes.placed import placed
 from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.changes.touched import APART, BronzeSurvey, Touched
 from walhouse.errors import BagMismatchError, LakeError, RequestRefusedError
+from walhouse.lakehouse.answers import few_rows
 from walhouse.lakehouse.tables import current_version, table_exists
 from walhouse.lsn import Lsn
 from walhouse.names import LakeTable, TableName
 from walhouse.pgoutput.row import Op
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
+    from walhouse.changes.epochs import Cut
     from walhouse.changes.relations import RelationCatalog
     from walhouse.changes.sessions import Sessions
     from walhouse.lakehouse.layout import LakeLayout
@@ -45,6 +49,9 @@ IsLacking = Callable[[int, TableName], bool]
 
 HasApplied = Callable[[Layer, TableName], bool]
 """Whether a finished epoch of a layer changed a table."""
+
+LastCut = Callable[[Layer], "Cut | None"]
+"""Which version each table of a layer has by its last finished epoch."""
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +81,8 @@ class LayerTarget:
     """For what belongs to no table and this layer keeps."""
     reads_base: bool = False
     """True if applying looks at the table as it was before the epoch."""
+    keeps_events: bool = False
+    """True if what is applied is only added: with ``commit_lsn``, and twice if it is applied twice for new."""
 
 
 class LayerRun:
@@ -92,6 +101,7 @@ class LayerRun:
         threads: int,
         is_lacking: IsLacking,
         has_applied: HasApplied,
+        last_cut: LastCut,
     ) -> None:
         self._spark = spark
         self._sessions = sessions
@@ -102,7 +112,9 @@ class LayerRun:
         self._threads = threads
         self._is_lacking = is_lacking
         self._has_applied = has_applied
+        self._last_cut = last_cut
         self._last = last
+        self._was_asked = False
         self._ready: dict[TableName, RelationDescription] = {}
         """What each table was last applied with here."""
 
@@ -127,7 +139,9 @@ class LayerRun:
         return Work(planned, self._touched(planned.range, planned.anew), fresh=False)
 
     def next(self, to_pass: int, to_lsn: Lsn) -> Work | None:
-        """The epoch up to a capture pass, not written down yet; None if the layer is that far."""
+        """The epoch up to a capture pass, not written down yet; None if the layer is that far. Raises LakeError if the
+        ledger is older than the layer's tables.
+        """
         after = self.applied_to.to_pass
         if after >= to_pass:
             return None
@@ -135,9 +149,10 @@ class LayerRun:
         epoch = EpochRange(number, after, to_pass, to_lsn)
         touched = self._touched(epoch)
         tables = [each.table for each in touched]
+        fresh = self._is_fresh(tables)
         with ThreadPoolExecutor(self._threads) as pool:
             bases = dict(zip(tables, pool.map(self._base, tables), strict=True))
-        return Work(PlannedEpoch(epoch, bases), touched, fresh=True)
+        return Work(PlannedEpoch(epoch, bases), touched, fresh=fresh)
 
     def anew(self, tables: Collection[TableName]) -> Work:
         """An epoch that makes tables anew from all that bronze has of them, up to where the layer is; an epoch that was
@@ -213,13 +228,13 @@ class LayerRun:
         spark = self._session(work, touched)
         bronze = bronze_range(spark, self._layout, epoch)
         base = planned.bases[touched.table]
+        is_there = table_exists(self._spark, self._layout, self._target.name_of(touched.table))
+        if not anew:
+            self._require_ours(planned, touched.table, is_there=is_there)
         if touched.table in APART:
             rows = bronze.where(F.col("kind") == APART[touched.table].value)
             part = TableEpoch(epoch, touched.table, rows, (), base, fresh=work.fresh, known_facts=touched.facts)
             return self._target.apply_apart[touched.table](spark, self._layout, part)
-        is_there = table_exists(self._spark, self._layout, self._target.name_of(touched.table))
-        if not anew:
-            self._require_ours(planned, touched.table, is_there=is_there)
         relations = self._relations.describe(touched.versions)
         changes = self._changes(bronze, epoch, touched)
         ready = self._ready.get(touched.table) == relations[-1]
@@ -252,18 +267,56 @@ class LayerRun:
     def _require_ours(self, planned: PlannedEpoch, table: TableName, *, is_there: bool) -> None:
         """A table that no epoch has made has rows already, one that is gone lacks those of before."""
         name, is_first = self._target.name_of(table), planned.range.after_pass == 0
+        safe = "Nothing of it was changed; bronze holds every change."
         if is_first and planned.bases[table] is not None:
-            problem = f"{name} is there, and ops.epochs had nothing of it: that was removed, or lake.ops was changed."
-        elif not is_first and not is_there and self._has_applied(self.layer, table):
-            problem = f"{name} is not there, and ops.epochs has it: it was dropped, or its name or schema was changed."
-        else:
-            return
-        raise LakeError(
-            problem,
-            safe="Nothing of it was changed; bronze holds every change.",
-            todo=f"Set the name back under lake, if that is it. Else: walhouse rebuild {self.layer.value} TABLE.",
-            table=str(table),
-        )
+            raise table_unknown(self.layer, table, name, safe=safe)
+        if not is_first and not is_there and self._has_applied(self.layer, table):
+            raise table_gone(self.layer, table, name, safe=safe)
+
+    def _is_fresh(self, tables: Collection[TableName]) -> bool:
+        """Whether nothing of these tables' next epoch can have been applied; of messages, which may come again, only
+        the tables say that.
+
+        A ledger that was set back by itself would have events added that are there. Asked once, of tables that are not
+        as it left them: nobody sets it back under a writer's hands.
+        """
+        if self._was_asked or self._last is None or not self._target.keeps_events:
+            return True
+        reached = self._last.planned.range.to_lsn
+        changed = self._changed(tables)
+        beyond = {row["schema"] for row in few_rows(self._beyond(reached, changed))} if changed else set()
+        if beyond - {""}:
+            raise LakeError(
+                f"{self.layer.value} has events from after {reached}, where ops.epochs ends: that was set back to an"
+                " earlier version by itself.",
+                safe="Nothing was applied; bronze holds every change.",
+                todo="Restore ops.epochs to its newest version. Else: walhouse rebuild all tables of silver and gold.",
+            )
+        self._was_asked = True
+        return not beyond
+
+    def _changed(self, tables: Iterable[TableName]) -> list[TableName]:
+        """Those that have another version than the ledger says; in a catalog, where it takes as long to tell, all."""
+        names = {table: self._target.name_of(table) for table in tables}
+        there = [table for table, name in names.items() if table_exists(self._spark, self._layout, name)]
+        cut = self._last_cut(self.layer) if self._layout.path is not None else None
+        if cut is None:
+            return there
+        return [
+            table
+            for table in there
+            if current_version(self._spark, self._layout, names[table]) != cut.versions.get(table)
+        ]
+
+    def _beyond(self, reached: Lsn, tables: Sequence[TableName]) -> DataFrame:
+        """The schemas of those tables that have events from after an LSN."""
+        events = [
+            self._spark.table(str(self._target.name_of(table)))
+            .where(F.col("commit_lsn") > int(reached))
+            .select(F.lit(table.schema).alias("schema"))
+            for table in tables
+        ]
+        return reduce(DataFrame.unionAll, events).distinct()
 
     def _has_lost_a_column(self, current: RelationDescription) -> bool:
         """Changes of a table without a key then say nothing of what its rows had in that column."""

@@ -5,6 +5,7 @@ Invariant: what silver and gold know of a table comes from bronze's relation row
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,11 @@ from pyspark.sql import functions as F
 
 from walhouse.errors import LakeError
 from walhouse.lakehouse.answers import few_rows
-from walhouse.pgoutput.relation import RelationDescription
+from walhouse.pgoutput.relation import RelationDescription, retold
 from walhouse.pgoutput.row import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -64,6 +65,13 @@ class RelationCatalog:
         """All versions that bronze describes."""
         return frozenset(self._known)
 
+    def as_known(self, catalog: Mapping[int, RelationDescription]) -> dict[int, RelationDescription]:
+        """The catalog's descriptions under the versions that bronze has, or is to have, for just these facts."""
+        versions: dict[int, list[RelationDescription]] = {}
+        for known in self._known.values():
+            versions.setdefault(known.of_message, []).append(known)
+        return {oid: _as_known(relation, versions.get(relation.version, ())) for oid, relation in catalog.items()}
+
     def describes(self, relation: RelationDescription) -> bool:
         """Whether bronze has this version, with this primary key, and knows whether that is deferrable, and sent."""
         known, deferrable = self._known.get(relation.version), relation.key_is_deferrable
@@ -93,3 +101,11 @@ class RelationCatalog:
                 todo="Restore bronze to a version before rows were removed from it.",
             )
         return tuple(self._known[version] for version in versions)
+
+
+def _as_known(relation: RelationDescription, known: Sequence[RelationDescription]) -> RelationDescription:
+    """``known``: those of its message."""
+    same = next((each for each in known if each.said == relation.said), None)
+    if same is not None:
+        return replace(relation, version=same.version, message_version=same.message_version)
+    return retold(relation) if known else relation

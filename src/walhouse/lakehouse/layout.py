@@ -74,8 +74,9 @@ class LakeLayout:
         return LakeTable(self.catalog, self.bronze_schema, "wal_readable")
 
     def silver(self, table: TableName) -> LakeTable:
-        """The silver table of a source table."""
-        return LakeTable(self.catalog, self.silver_schema, self.lake_name(table))
+        """The silver table of a source table; of what has no schema, and is no table, one of silver's own."""
+        name = self.lake_name(table) if table.schema else f"_{table.table}"
+        return LakeTable(self.catalog, self.silver_schema, name)
 
     @property
     def silver_messages(self) -> LakeTable:

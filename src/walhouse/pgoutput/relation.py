@@ -1,7 +1,8 @@
 """The description of a relation: what the Relation message says, and what the catalog knows beside it.
 
 Invariant: ``version`` depends on the Relation message and the kept columns alone, so that any reader computes the same
-version from the same message; a fact of the catalog never changes it, and is None where it is unknown.
+version from the same message; but where bronze knows the catalog's facts of that message as others, they have a version
+of their own (``retold``). A fact of the catalog is None where it is unknown.
 Source: PostgreSQL documentation, "Logical Replication Message Formats", Relation; ``replica_identity`` is
 ``pg_class.relreplident``: d (primary key), n (nothing), f (full), i (index); YugabyteDB documentation, "Logical
 replication", for its own c (change): as d, and a new row has only the columns that changed, the others as not sent.
@@ -53,6 +54,18 @@ class RelationDescription:
     partitioned: bool | None = None
     catalog_lsn: int | None = None
     """The LSN at which the catalog facts were read."""
+    message_version: int | None = None
+    """What the message alone gives, if ``version`` is that of other facts than the first ones; else None."""
+
+    @property
+    def of_message(self) -> int:
+        """The version that the message alone gives."""
+        return self.version if self.message_version is None else self.message_version
+
+    @property
+    def said(self) -> tuple[object, ...]:
+        """What events say that no message does. Not an enum's labels: Debezium's engine reads each type once."""
+        return self.own_key, *((column.nullable, column.default, column.comment) for column in self.columns)
 
     @property
     def name(self) -> TableName:
@@ -67,7 +80,7 @@ class RelationDescription:
     @property
     def is_without_columns(self) -> bool:
         """Whether the message had no columns at all, which is something else than that none of them are kept."""
-        return self.version == relation_version(self.oid, self.name, self.replica_identity, (), ())
+        return self.of_message == relation_version(self.oid, self.name, self.replica_identity, (), ())
 
     @property
     def identity_columns(self) -> tuple[str, ...]:
@@ -198,8 +211,11 @@ def with_catalog(
     columns = tuple(told(column) for column in message.columns)
     names = set(message.column_names)
     key = catalog.primary_key
+    is_as_now = catalog.of_message == message.version
     return replace(
         message,
+        version=catalog.version if is_as_now else message.version,
+        message_version=catalog.message_version if is_as_now else None,
         columns=columns,
         primary_key=key if key is not None and names.issuperset(key) else None,
         key_is_deferrable=catalog.key_is_deferrable,
@@ -209,6 +225,12 @@ def with_catalog(
         partitioned=catalog.partitioned,
         catalog_lsn=catalog.catalog_lsn,
     )
+
+
+def retold(relation: RelationDescription) -> RelationDescription:
+    """The same under a version of its facts, of which the message's own one is another."""
+    digest = hashlib.sha256(json.dumps([relation.of_message, relation.said]).encode()).digest()
+    return replace(relation, version=int.from_bytes(digest[:8]) >> 1, message_version=relation.of_message)
 
 
 def known_parts(keys: Iterable[Sequence[str]], names: Set[str]) -> tuple[tuple[str, ...], ...]:

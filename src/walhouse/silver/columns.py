@@ -90,7 +90,7 @@ class SilverColumn(NamedTuple):
     @property
     def made_up(self) -> str:
         """What a required field holds that has no value: the column's default, else its type's fallback."""
-        return default_value(self.column, self.type) or self.type.fallback
+        return _made_up(self.column, self.type)
 
     @property
     def is_shown_as_lost(self) -> bool:
@@ -175,11 +175,11 @@ def _nothing_shown(
 
 
 def alike(relations: Sequence[RelationDescription], modes: TypeModes) -> list[tuple[RelationDescription, ...]]:
-    """The versions in groups within which a column has one form, made of its text in one way.
+    """The versions in groups within which a column has one form, made of its text in one way, and without one, too.
 
-    One group, unless a column's type was altered.
+    One group, unless a column's type was altered, or what the catalog says of it.
     """
-    groups: list[tuple[dict[str, tuple[Form, str] | None], list[RelationDescription]]] = []
+    groups: list[tuple[dict[str, tuple[Form, str, str | None] | None], list[RelationDescription]]] = []
     for relation in relations:
         made = {column.name: _made(column, modes) for column in relation.columns}
         for known, versions in groups:
@@ -236,10 +236,16 @@ def _form_of(column: ColumnDescription, modes: TypeModes) -> Form | None:
     return None if kind is None else _form(kind)
 
 
-def _made(column: ColumnDescription, modes: TypeModes) -> tuple[Form, str] | None:
-    """What the column's values look like, and how they are made of a text."""
+def _made(column: ColumnDescription, modes: TypeModes) -> tuple[Form, str, str | None] | None:
+    """What the column's values look like, how they are made of a text, and what a required one holds without any."""
     kind = silver_type(column, modes)
-    return None if kind is None else (_form(kind), kind.convert("text"))
+    if kind is None:
+        return None
+    return _form(kind), kind.convert("text"), _made_up(column, kind) if column.nullable is False else None
+
+
+def _made_up(column: ColumnDescription, kind: SilverType) -> str:
+    return default_value(column, kind) or kind.fallback
 
 
 def _form(kind: SilverType) -> Form:

@@ -16,6 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from walhouse.changes.epochs import Layer, applied_tables
+from walhouse.changes.failures import raise_first, table_gone
+from walhouse.changes.touched import APART, MESSAGES, TRANSACTIONS
 from walhouse.errors import QueryError
 from walhouse.lakehouse.tables import table_exists
 from walhouse.pgoutput.row import Kind
@@ -54,7 +57,7 @@ def events(
     ``tables``: all relation versions of each captured table, the current one last. A table that silver does not have
     yet has no events. ``only``: the events of these tables; None for those of all, logical messages, and transactions.
     The lines are made by Spark, a piece while the one before is printed. Raises QueryError if bronze knows nothing of
-    one of ``only``.
+    one of ``only``, LakeError if silver lacks a table that was applied.
     """
     if unknown := sorted(str(table) for table in set(only or ()) - tables.keys()):
         raise QueryError(
@@ -147,17 +150,27 @@ def _rows(
 ) -> PrintedRows:
     """What there is to print. Where places are printed all tables are read: they count events that are not shown."""
 
-    def rows(table: LakeTable) -> DataFrame | None:
-        return spark.table(str(table)) if table_exists(spark, layout, table) else None
-
     read = [table for table in tables if only is None or table in only or settings.transactions]
-    found = {table: rows(layout.silver(table)) for table in read}
+    if only is None or settings.transactions:
+        read.append(MESSAGES)
+    if only is None and settings.transactions:
+        read.append(TRANSACTIONS)
+    names = {table: layout.silver(table) for table in read}
+    there = {table: spark.table(str(name)) for table, name in names.items() if table_exists(spark, layout, name)}
+    _require_applied(spark, layout, {table: name for table, name in names.items() if table not in there})
     return PrintedRows(
-        {table: frame for table, frame in found.items() if frame is not None},
-        rows(layout.silver_messages) if only is None or settings.transactions else None,
-        rows(layout.silver_transactions) if only is None and settings.transactions else None,
+        {table: frame for table, frame in there.items() if table not in APART},
+        there.get(MESSAGES),
+        there.get(TRANSACTIONS),
         _passes(spark, layout) if only is None and settings.heartbeat_ms else None,
     )
+
+
+def _require_applied(spark: SparkSession, layout: LakeLayout, missing: Mapping[TableName, LakeTable]) -> None:
+    """What silver does not have was never applied: else its events would be left out without a word."""
+    gone = applied_tables(spark, layout, Layer.SILVER).intersection(missing) if missing else ()
+    safe = "Nothing was printed; bronze holds every change."
+    raise_first({str(table): table_gone(Layer.SILVER, table, missing[table], safe=safe) for table in sorted(gone)})
 
 
 def _one_ahead(pieces: Pieces, make: Callable[[Piece], pa.Table]) -> Iterator[tuple[Piece, pa.Table]]:
