@@ -10,7 +10,14 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from walhouse.errors import OtherLakeError
 from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout
-from walhouse.lakehouse.tables import create_table, current_version, ensure_schema, register_tables, table_exists
+from walhouse.lakehouse.tables import (
+    create_table,
+    current_version,
+    ensure_schema,
+    register_tables,
+    table_exists,
+    was_restored,
+)
 from walhouse.names import LakeTable
 
 if TYPE_CHECKING:
@@ -81,6 +88,14 @@ def test_a_folder_with_data_of_somebody_else_is_never_removed(spark: SparkSessio
     with pytest.raises(Exception, match="NON_EMPTY_LOCATION"):
         create(spark, lake)
     assert (folder / "letters.txt").read_text() == "dear"
+
+
+def test_a_table_tells_that_it_was_restored(spark: SparkSession, lake: LakeLayout) -> None:
+    create(spark, lake)
+    spark.sql(f"INSERT INTO {lake.ops('things')} VALUES (1, 'x')")
+    assert not was_restored(spark, lake.ops("things"))
+    spark.sql(f"RESTORE TABLE {lake.ops('things')} TO VERSION AS OF 0")
+    assert was_restored(spark, lake.ops("things"))
 
 
 def test_a_second_lake_with_the_same_schema_names_is_refused_in_one_session(

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from walhouse.changes.relations import RelationCatalog
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pyspark.sql import SparkSession
+
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
     from walhouse.api import Walhouse
+    from walhouse.lakehouse.layout import LakeLayout
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -77,3 +81,31 @@ def test_each_event_has_the_defaults_nullability_and_key_of_its_time(database: D
     assert keys == [None, None, {"id": 2}, {"id": 2}, {"id": 3}]
     house.rebuild("silver", tables)
     assert list(house.events(schemas=True)) == lines
+
+
+@pytest.mark.parametrize(
+    ("change", "back"),
+    [
+        ("ALTER v SET DEFAULT 7", "ALTER v SET DEFAULT 1"),
+        ("DROP CONSTRAINT t_pkey", "ADD PRIMARY KEY (id)"),
+        ("ADD w int", "DROP w"),
+    ],
+)
+def test_a_table_that_is_again_what_it_was_is_known_as_that(
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse, change: str, back: str
+) -> None:
+    table = TableName("public", "t")
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, v int DEFAULT 1)", "ALTER TABLE t REPLICA IDENTITY FULL")
+    house = make_house()
+    house.capture()
+    for number, altered in enumerate((change, back), start=1):
+        database.execute(f"ALTER TABLE t {altered}", f"INSERT INTO t (id) VALUES ({number})")
+        house.capture()
+    relations = RelationCatalog(spark, lake)
+    relations.refresh(1000)
+    current = relations.by_table()[table][-1]
+    assert current.primary_key == ("id",)
+    assert [(column.name, column.default) for column in current.columns] == [("id", None), ("v", "1")]
+    assert len(relations.by_table()[table]) == 2
+    house.run()
+    assert [proof.equal for proof in house.verify()] == [True]

@@ -1,7 +1,7 @@
 """What each way of reading the source into bronze has at hand: stream, whole tables, chunks.
 
 Invariant: a relation version is described in bronze by the pass that first has rows of it, and again only if what is
-told of its primary key has become another.
+told of its primary key has become another, or if its table had another one meanwhile.
 """
 
 from __future__ import annotations

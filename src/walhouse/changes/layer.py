@@ -24,7 +24,7 @@ from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.changes.touched import APART, BronzeSurvey, Touched
 from walhouse.errors import BagMismatchError, LakeError, RequestRefusedError
 from walhouse.lakehouse.answers import few_rows
-from walhouse.lakehouse.tables import current_version, table_exists
+from walhouse.lakehouse.tables import current_version, table_exists, was_restored
 from walhouse.lsn import Lsn
 from walhouse.names import LakeTable, TableName
 from walhouse.pgoutput.row import Op
@@ -296,7 +296,10 @@ class LayerRun:
         return not beyond
 
     def _changed(self, tables: Iterable[TableName]) -> list[TableName]:
-        """Those that have another version than the ledger says; in a catalog, where it takes as long to tell, all."""
+        """Those that have another version than the ledger says; in a catalog, where it takes as long to tell that as to
+        look, all of them if the ledger was restored at any time."""
+        if self._layout.path is None and not was_restored(self._spark, self._layout.ops("epochs")):
+            return []
         names = {table: self._target.name_of(table) for table in tables}
         there = [table for table, name in names.items() if table_exists(self._spark, self._layout, name)]
         cut = self._last_cut(self.layer) if self._layout.path is not None else None

@@ -32,6 +32,8 @@ class RelationCatalog:
         self._spark = spark
         self._layout = layout
         self._known: dict[int, RelationDescription] = {}
+        """In the order in which they were last described."""
+        self._last: dict[TableName, int] = {}
         self._read_to = -1
 
     def forget_passes_from(self, number: int) -> None:
@@ -45,8 +47,13 @@ class RelationCatalog:
         if to_pass <= self._read_to:
             return
         rows = sorted(self._rows(self._read_to + 1, to_pass), key=itemgetter("pass"))
-        read = {int(row["relation_version"]): RelationDescription.from_json(row["relation"]) for row in rows}
-        self._known = {**self._known, **read}  # a new one: another thread may be going through that of before
+        known = dict(self._known)  # a new one: another thread may be going through that of before
+        for row in rows:
+            version = int(row["relation_version"])
+            known.pop(version, None)
+            known[version] = RelationDescription.from_json(row["relation"])
+        self._known = known
+        self._last = {relation.name: version for version, relation in self._known.items()}
         self._read_to = to_pass
 
     def _rows(self, first_pass: int, last_pass: int) -> list[dict[str, Any]]:
@@ -73,9 +80,12 @@ class RelationCatalog:
         return {oid: _as_known(relation, versions.get(relation.version, ())) for oid, relation in catalog.items()}
 
     def describes(self, relation: RelationDescription) -> bool:
-        """Whether bronze has this version, with this primary key, and knows whether that is deferrable, and sent."""
+        """Whether bronze has this version as its table's last, with this primary key, and knows whether that is
+        deferrable, and sent."""
         known, deferrable = self._known.get(relation.version), relation.key_is_deferrable
         if known is None or relation.primary_key not in (known.primary_key, None):
+            return False
+        if self._last[known.name] != relation.version:  # the table is again what it was before
             return False
         if relation.identity_is_whole is False and known.identity_is_whole is not False:
             return False

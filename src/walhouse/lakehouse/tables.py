@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from walhouse.errors import OtherLakeError
@@ -172,6 +173,12 @@ def is_larger(layout: LakeLayout, table: LakeTable, limit: int) -> bool:
         if stored > limit:
             return True
     return False
+
+
+def was_restored(spark: SparkSession, table: LakeTable) -> bool:
+    """Whether its history has that it was set back to an earlier version by RESTORE."""
+    history = spark.sql(f"DESCRIBE HISTORY {table}")
+    return not history.where(F.col("operation") == "RESTORE").isEmpty()
 
 
 def table_id(spark: SparkSession, layout: LakeLayout, table: LakeTable) -> str:
