@@ -14,7 +14,7 @@ SIDE_BY_SIDE = $(if $(filter-out 1,$(LANES)),-n $(LANES) --dist loadfile --no-lo
 # Where set-up found a Java runtime that is not the machine's default one.
 -include .venv/java.mk
 
-.PHONY: help setup demo demo-clean test test-pg15 test-pg16 test-spark40 lint format typecheck lock bench oracle record random oracle-pg15 record-pg15 build soak notebooks
+.PHONY: help setup demo demo-clean test test-pg15 test-pg16 test-spark40 lint format typecheck lock bench oracle oracle-live record random oracle-pg15 record-pg15 build soak notebooks
 
 help:  ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ bench: $(READY)  ## Measure walhouse beside Debezium's engine; CHANGES=1000000 R
 
 oracle: $(READY)  ## Compare with Debezium's engine, event by event; SCENARIOS=... or SEED=1 CASES=100 (random)
 	@$(BIN)/python -m oracle $(SCENARIOS) $(if $(CASES),--cases $(CASES) --seed $(or $(SEED),1))
+
+oracle-live: $(READY)  ## The same while tables are altered, pass by pass; SCENARIOS=...
+	@$(BIN)/python -m oracle --live $(SCENARIOS)
 
 record: $(READY)  ## The same, and keep what was seen under fixtures/scenarios/recorded, for the tests
 	@$(BIN)/python -m oracle --record $(SCENARIOS)

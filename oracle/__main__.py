@@ -8,7 +8,7 @@ import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,17 +17,19 @@ from pyspark.errors import PySparkException
 
 from oracle.compare import differences
 from oracle.debezium import start_tap
+from oracle.live import follow
 from oracle.random_cases.scenarios import random_scenario
 from oracle.random_cases.shrinking import as_text, shrink
 from oracle.record import record
 from oracle.replay import replay
-from oracle.scenario import Scenario, scenarios
+from oracle.scenario import FOLDER as FOLDER_OF_SCENARIOS
+from oracle.scenario import LIVE, Scenario, scenarios
 from oracle.server import lacking, oracle_server
 from walhouse.errors import WalhouseError
 from walhouse.lakehouse.session import SMALL_TABLES, local_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -55,7 +57,8 @@ def main() -> int:
     if arguments.cases:
         chosen = [random_scenario(arguments.seed + number) for number in range(arguments.cases)]
     else:
-        chosen = [each for each in scenarios() if _is_meant(each, arguments)]
+        folder = LIVE if arguments.live else FOLDER_OF_SCENARIOS
+        chosen = [each for each in scenarios(folder) if _is_meant(each, arguments)]
     if not chosen:
         print("No scenario has one of these names.")
         return 2
@@ -81,6 +84,8 @@ def _compare_all(dsn: str, chosen: list[Scenario], arguments: argparse.Namespace
     spark = local_session(settings=SMALL_TABLES)
     found: dict[str, list[Verdict]] = {}
     with start_tap(FOLDER) as tap:
+        if arguments.live:
+            return _told({each.name: _follow(spark, dsn, tap, each) for each in chosen})
         with ThreadPoolExecutor(1) as pool:  # the engine mostly waits: the next case is recorded meanwhile
             upcoming = deque(pool.submit(record, dsn, tap, scenario) for scenario in chosen[:_AHEAD])
             for scenario, later in zip_longest(chosen, chosen[_AHEAD:]):
@@ -91,9 +96,31 @@ def _compare_all(dsn: str, chosen: list[Scenario], arguments: argparse.Namespace
             for scenario in chosen:
                 for verdict in set(found[scenario.name]) - {Verdict.EQUAL}:
                     _shrink(spark, dsn, tap, scenario, verdict)
-    failed = sum(verdict != Verdict.EQUAL for verdicts in found.values() for verdict in verdicts)
-    print(f"{failed} of {sum(len(each.variants) for each in chosen)} variants of {len(chosen)} scenarios differ.")
+    return _told(found)
+
+
+def _told(found: Mapping[str, Sequence[Verdict]]) -> int:
+    verdicts = list(chain.from_iterable(found.values()))
+    failed = sum(verdict != Verdict.EQUAL for verdict in verdicts)
+    print(f"{failed} of {len(verdicts)} variants of {len(found)} scenarios differ.")
     return min(failed, 1)
+
+
+def _follow(spark: SparkSession, dsn: str, tap: EngineProcess, scenario: Scenario) -> list[Verdict]:
+    verdicts = []
+    for name, properties in scenario.variants.items():
+        begun = time.monotonic()
+        try:
+            records, found = follow(spark, dsn, tap, scenario, properties)
+            verdicts.append(Verdict.DIFFERS if found else Verdict.EQUAL)
+        except (psycopg.Error, PySparkException, RuntimeError, WalhouseError) as error:
+            records, found = 0, [str(error).splitlines()[0]]
+            verdicts.append(Verdict.FAILED)
+        seconds = time.monotonic() - begun
+        print(f"{verdicts[-1]:<7}  {scenario.name}  {name}  ({records} records, {seconds:.1f} s)", flush=True)
+        for line in found:
+            print(f"         {line}", flush=True)
+    return verdicts
 
 
 def _shrink(spark: SparkSession, dsn: str, tap: EngineProcess, scenario: Scenario, verdict: Verdict) -> None:
@@ -138,6 +165,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=0, help="so many random scenarios instead")
     parser.add_argument("--seed", type=int, default=1, help="of the first random scenario")
     parser.add_argument("--needing", action="store_true", help="only those that the embedded server cannot run")
+    parser.add_argument("--live", action="store_true", help="scenarios in passes, followed while they are made")
     parser.add_argument("--record", action="store_true", help="write the recordings under fixtures/scenarios/recorded")
     return parser.parse_args()
 

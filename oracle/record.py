@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from psycopg import sql
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from oracle.scenario import Scenario
     from walhouse.pgoutput.relation import RelationDescription
 
-_PUBLICATION = "oracle"
+PUBLICATION: Final = "oracle"
 REFUSED = (
     psycopg.errors.IntegrityError,
     psycopg.errors.InFailedSqlTransaction,
@@ -51,11 +52,18 @@ _CHUNK_PAGES = 1
 def record(dsn: str, tap: EngineProcess, scenario: Scenario) -> Recording:
     """Run it in a new database, which is dropped afterwards."""
     name = f"oracle_{re.sub('[^a-z0-9]', '_', scenario.name.lower())}"[:63]
+    with new_database(dsn, name) as database:
+        return _Run(database, name, tap, scenario).recording()
+
+
+@contextmanager
+def new_database(dsn: str, name: str) -> Iterator[str]:
+    """The DSN of a database that is there while the context lasts, with its slots."""
     with psycopg.connect(dsn, autocommit=True) as admin:
         _drop(admin, name)  # an earlier run may have been killed
         admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         try:
-            return _Run(make_conninfo(dsn, dbname=name), name, tap, scenario).recording()
+            yield make_conninfo(dsn, dbname=name)
         finally:
             _drop(admin, name)
 
@@ -103,7 +111,7 @@ class _Run:
         with psycopg.connect(self.dsn, autocommit=True) as client:
             for statement in self.scenario.setup:
                 client.execute(statement.encode())
-            client.execute(f"CREATE PUBLICATION {_PUBLICATION} {self.scenario.publication}".encode())
+            client.execute(f"CREATE PUBLICATION {PUBLICATION} {self.scenario.publication}".encode())
             start = self._slot(client, f"{self.settings.database[:50]}_walhouse")
             slots = {
                 variant: f"{self.settings.database[:50]}_{number}"
@@ -119,7 +127,7 @@ class _Run:
             end = wait_flushed(connection, insert_lsn(connection))
             everything = NameFilter((), ())
             selection = TableFilter(everything, everything, everything)
-            relations = tuple(read_relations(connection, _PUBLICATION, selection).values())
+            relations = tuple(read_relations(connection, PUBLICATION, selection).values())
             types = read_types(connection)
             found = connection.execute("SELECT pg_current_xact_id()::text::int8").fetchone()
             assert found is not None
@@ -127,14 +135,14 @@ class _Run:
             own_slot = find_slot(connection, f"{self.settings.database[:50]}_walhouse")
         frames = tuple(
             block
-            for blocks in peek_blocks(self.settings, f"{self.settings.database[:50]}_walhouse", _PUBLICATION, end)
+            for blocks in peek_blocks(self.settings, f"{self.settings.database[:50]}_walhouse", PUBLICATION, end)
             for block in blocks
         )
         how = {"snapshot.mode": "initial"} if self.scenario.is_snapshot else {}
         variants = {
             variant: Variant(
                 dict(properties),
-                debezium_events(self.tap, self.dsn, slots[variant], _PUBLICATION, {**properties, **how}),
+                debezium_events(self.tap, self.dsn, slots[variant], PUBLICATION, {**properties, **how}),
             )
             for variant, properties in self.scenario.variants.items()
         }
@@ -169,7 +177,7 @@ class _Run:
             imported_snapshot(self.settings, exported.name) as reading,
         ):
             for relation in relations:
-                for chunk in plan_chunks(reading, relation, _CHUNK_PAGES, publication=_PUBLICATION):
+                for chunk in plan_chunks(reading, relation, _CHUNK_PAGES, publication=PUBLICATION):
                     blocks = chunk_blocks(self.settings, exported.name, relation, chunk)
                     yield SnapshotChunk(relation.oid, chunk.number, tuple(chain.from_iterable(blocks)))
 

@@ -11,7 +11,8 @@
 
 The first comment lines say what the behaviour is. Statements before ``-- changes`` come before the slots, the others
 are what is captured; each is a transaction of its own unless it stands between BEGIN and COMMIT. With a line
-``-- snapshot`` in its place what is captured is the initial snapshot of what was set up. ``-- needs`` names
+``-- snapshot`` in its place what is captured is the initial snapshot of what was set up. A line ``-- pass`` ends what
+is captured at once, where a scenario is followed live (``oracle.live``). ``-- needs`` names
 what a server may lack, an extension or xml: the scenario is left out there. ``-- with`` holds for all variants; the
 variants of several lines are combined one line at a time, not crosswise.
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "fixtures" / "scenarios"
+
+LIVE: Final = FOLDER / "live"
+"""Scenarios that mean nothing unless they are followed."""
 
 PUBLICATION: Final = "FOR ALL TABLES"
 
@@ -46,6 +51,8 @@ class Scenario:
     variants: Mapping[str, Mapping[str, str]]
     publication: str = PUBLICATION
     needs: tuple[str, ...] = ()
+    passes: tuple[tuple[str, ...], ...] = ()
+    """The changes in parts, each of which is captured before the next is made."""
     may_be_refused: bool = False
     """Whether the server may refuse changes (a key that is there already): then they, or their transaction, are not."""
 
@@ -68,6 +75,7 @@ def read_scenario(path: Path) -> Scenario:
 def parse_scenario(name: str, text: str) -> Scenario:
     """Read a scenario's text."""
     head, separator, changes = text.partition("\n-- changes\n")
+    passes = tuple(_statements(part) for part in changes.split("\n-- pass\n"))
     head, snapshot, _ = head.partition("\n-- snapshot\n")
     comments = [line for line in head.splitlines() if line.startswith("--")]
     directives = [(found[1], found[2]) for line in comments if (found := _DIRECTIVE.fullmatch(line))]
@@ -84,7 +92,8 @@ def parse_scenario(name: str, text: str) -> Scenario:
         title=title,
         references=references,
         setup=_statements(head),
-        changes=_statements(changes),
+        changes=tuple(chain.from_iterable(passes)),
+        passes=passes,
         variants=_variants(common, [value for kind, value in directives if kind == "variants"]),
         publication=next((value for kind, value in directives if kind == "publication"), PUBLICATION),
         needs=_names("needs", directives),
