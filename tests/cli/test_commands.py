@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,6 +61,28 @@ def test_check_names_what_is_missing_and_ends_with_exit_code_3(
     assert "publication walhouse_test" in out
     assert "1 of " in err
     assert slots(database) == []
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_check_that_found_an_error_says_so_by_its_exit_code_even_if_nobody_reads_what_it_prints(
+    form: str, database: Database, configure: Callable[..., str]
+) -> None:
+    database.execute(*SHOP)
+    conf = configure(publication_autocreate_mode="disabled")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "walhouse.cli", "check", "--conf", conf, "--format", form],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PYTHONPATH": ":".join(sys.path), "PATH": os.environ["PATH"]},
+        check=False,
+    )
+    os.close(writer)
+    assert done.returncode == 3
+    assert "1 of " in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("mode", ["no_data", "initial_only"])

@@ -207,9 +207,8 @@ class LayerRun:
         if not self._target.reads_base:
             return None
         name = self._target.name_of(table)
-        return (
-            current_version(self._spark, self._layout, name) if table_exists(self._spark, self._layout, name) else None
-        )
+        is_there = table_exists(self._spark, self._layout, name)
+        return current_version(self._spark, self._layout, name) if is_there else None
 
     def _changes(self, bronze: DataFrame, epoch: EpochRange, touched: Touched) -> DataFrame:
         """The epoch's changes of a table, rows of chunks where they belong: for these, changes of before count, too."""

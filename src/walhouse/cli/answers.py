@@ -118,15 +118,19 @@ def verify(
     """Compare gold with the source, row by row, at one LSN. Ends with exit code 6 if they differ."""
     with options.working(context, conf, log_format) as (house, reporter):
         proofs = house.verify(table or None, reporter, limit)
+    options.invocation(context).verdict = _verdict(proofs)
     if form is options.AnswerFormat.JSON:
         typer.echo(json.dumps([_proof_facts(proof) for proof in proofs], ensure_ascii=False))
     else:
         _print_proofs(proofs)
-    unequal = [str(proof.table) for proof in proofs if not proof.equal]
-    if unequal:
-        raise NotProvenError(f"Gold differs from the source in {', '.join(unequal)}.", tables=unequal)
+
+
+def _verdict(proofs: Sequence[Proof]) -> NotProvenError | None:
+    if unequal := [str(proof.table) for proof in proofs if not proof.equal]:
+        return NotProvenError(f"Gold differs from the source in {', '.join(unequal)}.", tables=unequal)
     if not proofs:
-        raise NotProvenError("There is no gold table that could be compared.", safe="Nothing was changed.")
+        return NotProvenError("There is no gold table that could be compared.", safe="Nothing was changed.")
+    return None
 
 
 def _proof_facts(proof: Proof) -> dict[str, object]:

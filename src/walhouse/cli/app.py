@@ -78,17 +78,23 @@ def run(arguments: Sequence[str]) -> int:
     try:
         app(list(arguments), prog_name="walhouse", obj=invocation)
     except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):
-            return 0  # who reads has enough, as head has
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        # who reads has enough, as head has
+        is_answered = end.code in {None, 0} or isinstance(end.__context__, BrokenPipeError)
+        if is_answered:
+            return 0 if invocation.verdict is None else _tell(invocation.verdict, invocation)
+        code = end.code if isinstance(end.code, int) else 1
         if code == INTERRUPTED:
             log("Stopped. What is in the lake is whole; the next command goes on from there.")
         return code
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001  (the last place that can say it in words)
-        return report(error, invocation.log_format, debug=invocation.debug)
+        return _tell(error, invocation)
     return 0
+
+
+def _tell(error: Exception, invocation: options.Invocation) -> int:
+    return report(error, invocation.log_format, debug=invocation.debug)
 
 
 def main() -> None:

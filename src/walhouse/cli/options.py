@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from walhouse.api import Walhouse
     from walhouse.config.configuration import Configuration
+    from walhouse.errors import WalhouseError
 
 LAST: Final = Lsn((1 << 63) - 1)
 """``last`` on the command line: no position lies behind it."""
@@ -37,6 +38,8 @@ class Invocation:
     conf: Path | None = None
     log_format: LogFormat = LogFormat.TEXT
     debug: bool = False
+    verdict: WalhouseError | None = None
+    """What the command ends with once it has printed its answer, whether or not that is read to its end."""
 
     def begin(self, conf: Path | None, log_format: LogFormat | None) -> None:
         """Take the options that stand after the command, and set up the log."""

@@ -80,6 +80,13 @@ def check(
     """
     with options.house(context, conf, log_format) as house:
         findings = house.check()
+    errors = sum(finding.severity == "error" for finding in findings)
+    if errors:
+        options.invocation(context).verdict = SourceError(
+            f"{errors} of {len(findings)} findings would keep capture from working.",
+            safe="Nothing was changed.",
+            todo="Do what the findings say, then check again.",
+        )
     if form is options.AnswerFormat.JSON:
         typer.echo(json.dumps([asdict(finding) for finding in findings], ensure_ascii=False))
     else:
@@ -87,13 +94,6 @@ def check(
 
         rows = [(str(f.severity), f.subject, f.problem, f.todo) for f in findings]
         print_table(("", "what", "found", "to do"), rows)
-    errors = sum(finding.severity == "error" for finding in findings)
-    if errors:
-        raise SourceError(
-            f"{errors} of {len(findings)} findings would keep capture from working.",
-            safe="Nothing was changed.",
-            todo="Do what the findings say, then check again.",
-        )
 
 
 def drop(

@@ -81,12 +81,12 @@ class LakeLayout:
     @property
     def silver_messages(self) -> LakeTable:
         """The silver table of logical messages."""
-        return LakeTable(self.catalog, self.silver_schema, "_message")
+        return self.silver(TableName("", "message"))
 
     @property
     def silver_transactions(self) -> LakeTable:
         """The silver table of transactions."""
-        return LakeTable(self.catalog, self.silver_schema, "_transaction")
+        return self.silver(TableName("", "transaction"))
 
     def gold(self, table: TableName) -> LakeTable:
         """The gold table of a source table."""
