@@ -17,11 +17,12 @@ from walhouse.bronze.rows import ChunkRows, base_rows, relation_rows, snapshot_r
 from walhouse.bronze.source import without_unwanted_messages
 from walhouse.changes.epoch import EpochRange, TableEpoch
 from walhouse.changes.resolve import resolve
-from walhouse.changes.touched import MESSAGES, TRANSACTIONS, touched_in
+from walhouse.changes.touched import touched_in
 from walhouse.config.connector import Connector
 from walhouse.config.properties import State, find
 from walhouse.lakehouse.answers import few_rows
 from walhouse.lsn import Lsn, LsnRange
+from walhouse.names import MESSAGES, TRANSACTIONS
 from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan
 from walhouse.pgoutput.frames import frames_from_copy

@@ -41,6 +41,10 @@ class TableName(NamedTuple):
         return cls(schema.replace('""', '"'), table.replace('""', '"'))
 
 
+MESSAGES: Final = TableName("", "message")
+TRANSACTIONS: Final = TableName("", "transaction")
+"""Names of what belongs to no table, and to no schema."""
+
 Tables: TypeAlias = "Iterable[TableName | str] | TableName | str"
 """One table or several, each as it is or as ``TableName.parse`` takes it."""
 

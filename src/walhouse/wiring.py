@@ -22,12 +22,13 @@ from walhouse.changes.epochs import EpochLedger, Layer
 from walhouse.changes.layer import LayerRun, LayerTarget
 from walhouse.changes.layers import Layers
 from walhouse.changes.sessions import Sessions
-from walhouse.changes.touched import MESSAGES, TRANSACTIONS, BronzeSurvey
+from walhouse.changes.touched import BronzeSurvey
 from walhouse.config.values import SnapshotMode
 from walhouse.gold.apply import apply_gold
 from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout, Writer
 from walhouse.lakehouse.session import get_session, require_usable
 from walhouse.lakehouse.tables import register_tables
+from walhouse.names import MESSAGES, TRANSACTIONS
 from walhouse.postgres.watermarks import Watermarks
 from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.apply import apply_messages, apply_silver, apply_transactions

@@ -12,10 +12,9 @@ import pytest
 
 from tests.changes.killing import killed_at
 from tests.e2e.witness import gold_rows, source_rows
-from walhouse.changes.touched import MESSAGES
 from walhouse.errors import BagMismatchError, GoldKeyError, LakeError, RequestRefusedError, TypeConflictError
 from walhouse.lakehouse.tables import table_exists
-from walhouse.names import TableName
+from walhouse.names import MESSAGES, TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,49 +1,18 @@
 from __future__ import annotations
 
-import pickle
-import traceback
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.config.files import MINIMAL, read, refused, with_connector
 from walhouse.config.configuration import Configuration, load, parse
 from walhouse.config.connector import Connector
 from walhouse.config.lake import Lake
 from walhouse.config.secrets import Secret
 from walhouse.config.values import AutocreateMode, SnapshotMode
-from walhouse.errors import ConfigurationError, SecretError
+from walhouse.errors import ConfigurationError
 from walhouse.names import TableName
-
-PASSWORD = "0123-hunter2: x"
-MINIMAL = """
-connector:
-  topic.prefix: shop
-  database.hostname: localhost
-  database.user: walhouse
-  database.dbname: shop
-lake:
-  path: lake
-"""
-
-
-def with_connector(lines: str) -> str:
-    return MINIMAL.replace("connector:\n", "connector:\n" + "".join(f"  {line}\n" for line in lines.split("\n")))
-
-
-def read(text: str, tmp_path: Path) -> Configuration:
-    file = tmp_path / "walhouse.yml"
-    file.write_text(text)
-    return load(file)
-
-
-def refused(text: str, tmp_path: Path) -> str:
-    with pytest.raises(ConfigurationError) as caught:
-        read(text, tmp_path)
-    assert caught.value.exit_code == 2
-    assert caught.value.fields["file"] == str(tmp_path / "walhouse.yml")
-    assert str(tmp_path / "walhouse.yml") in caught.value.problem
-    return caught.value.problem
 
 
 def test_what_is_not_given_has_debeziums_default(tmp_path: Path) -> None:
@@ -302,70 +271,6 @@ def test_old_names_of_snapshot_modes_are_understood(old: str, mode: str, tmp_pat
 def test_sizes_may_have_units(tmp_path: Path) -> None:
     conf = read(MINIMAL + "  max_pass_bytes: 64 MiB\n  idle_commit_bytes: 1000\n", tmp_path)
     assert (conf.lake.max_pass_bytes, conf.lake.idle_commit_bytes) == (64 * 2**20, 1000)
-
-
-# Secrets and the connection -----------------------------------------------------------------------------------------
-
-
-def test_a_written_out_password_works_is_warned_about_and_is_never_shown(tmp_path: Path) -> None:
-    conf = read(with_connector(f"database.password: '{PASSWORD}'"), tmp_path)
-    settings = conf.connection()
-    assert settings.parameters()["password"] == PASSWORD
-    assert conf.warnings == (
-        "connector.database.password is written out in the file: use ${env:NAME}, ${file:PATH} or ${secret:scope/key}.",
-    )
-    shown = [repr(conf), str(conf), repr(settings), conf.connector.model_dump_json(), str(conf.connector.model_dump())]
-    assert not [text for text in shown if "hunter2" in text]
-
-
-def test_settings_can_be_sent_to_a_task_with_their_password(tmp_path: Path) -> None:
-    settings = read(with_connector(f"database.password: '{PASSWORD}'"), tmp_path).connection()
-    assert pickle.loads(pickle.dumps(settings)).parameters()["password"] == PASSWORD
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        with_connector(f"database.password: '{PASSWORD}'\ndatabase.port: x"),
-        with_connector(f"database.password: '{PASSWORD}'\n  bad indentation: *hunter2"),
-        with_connector("database.password: *hunter2"),
-        with_connector("database.password: [hunter2]"),
-        with_connector("database.password: {a: hunter2}"),
-        with_connector("database.password: '${hunter2}'"),
-        with_connector('database.password: "\\hunter2"'),
-        with_connector("database.password: @hunter2"),
-        with_connector("database.password: !hunter2 [x]"),
-    ],
-)
-def test_no_error_about_a_file_shows_its_password(text: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        read(text, tmp_path)
-    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
-
-
-def test_a_reference_is_resolved_when_the_connection_is_asked_for(tmp_path: Path) -> None:
-    conf = read(with_connector("database.password: ${file:password}\ndatabase.sslrootcert: root.crt"), tmp_path)
-    assert "${file:password}" in conf.connector.model_dump_json()
-    with pytest.raises(SecretError):
-        conf.connection()
-    (tmp_path / "password").write_text("of the file\n")
-    assert conf.connection().parameters() == {
-        "host": "localhost",
-        "port": 5432,
-        "user": "walhouse",
-        "password": "of the file",
-        "dbname": "shop",
-        "sslmode": "prefer",
-        "sslrootcert": str(tmp_path / "root.crt"),
-        "application_name": "walhouse",
-    }
-
-
-def test_initial_statements_are_split_and_never_shown(tmp_path: Path) -> None:
-    line = "database.initial.statements: \"SET a = 'hunter2;;x' ; SET b = 1;\""
-    conf = read(with_connector(line), tmp_path)
-    assert conf.connection().initial_statements == ("SET a = 'hunter2;x'", "SET b = 1")
-    assert "hunter2" not in repr(conf) + repr(conf.connection()) + conf.connector.model_dump_json()
 
 
 def test_filters_tell_case_only_if_the_lake_says_so(tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ import pytest
 
 from tests.silver.bronze_rows import EPOCH, Wal, column, message_frame, numeric_typmod, relation, transaction_frame
 from walhouse.changes.epoch import TableEpoch
-from walhouse.changes.touched import TRANSACTIONS
 from walhouse.errors import ConversionError, TypeConflictError
 from walhouse.lakehouse.tables import current_version
-from walhouse.names import TableName
+from walhouse.names import TRANSACTIONS, TableName
 from walhouse.silver.apply import apply_messages, apply_silver, apply_transactions
 from walhouse.silver.modes import DecimalMode, TypeModes
 from walhouse.silver.settings import ConversionFailures, SilverSettings

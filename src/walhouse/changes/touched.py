@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from walhouse.changes.facts import Facts, fact_columns, read_facts
 from walhouse.changes.resolve import bronze_range
 from walhouse.lakehouse.answers import few_rows
-from walhouse.names import TableName
+from walhouse.names import MESSAGES, TRANSACTIONS, TableName
 from walhouse.pgoutput.row import Kind
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     from walhouse.changes.epoch import EpochRange
     from walhouse.lakehouse.layout import LakeLayout
-
-MESSAGES: Final = TableName("", "message")
-TRANSACTIONS: Final = TableName("", "transaction")
 
 APART: Final = {MESSAGES: Kind.MESSAGE, TRANSACTIONS: Kind.TRANSACTION}
 """What belongs to no table: the name under which it is kept, and its kind in bronze."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from walhouse.errors import NameCollisionError
-from walhouse.names import LakeTable, TableName, lake_identifier
+from walhouse.names import MESSAGES, TRANSACTIONS, LakeTable, TableName, lake_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,12 +81,12 @@ class LakeLayout:
     @property
     def silver_messages(self) -> LakeTable:
         """The silver table of logical messages."""
-        return self.silver(TableName("", "message"))
+        return self.silver(MESSAGES)
 
     @property
     def silver_transactions(self) -> LakeTable:
         """The silver table of transactions."""
-        return self.silver(TableName("", "transaction"))
+        return self.silver(TRANSACTIONS)
 
     def gold(self, table: TableName) -> LakeTable:
         """The gold table of a source table."""

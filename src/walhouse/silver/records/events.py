@@ -18,9 +18,10 @@ from pyspark.sql import functions as F
 
 from walhouse.changes.epochs import Layer, applied_tables
 from walhouse.changes.failures import raise_first, table_gone
-from walhouse.changes.touched import APART, MESSAGES, TRANSACTIONS
+from walhouse.changes.touched import APART
 from walhouse.errors import QueryError
 from walhouse.lakehouse.tables import table_exists
+from walhouse.names import MESSAGES, TRANSACTIONS
 from walhouse.pgoutput.row import Kind
 from walhouse.silver.keys import with_chosen_keys
 from walhouse.silver.records.heartbeats import heartbeat_lines
