@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,12 +11,14 @@ import pytest
 from tests.changes.killing import Killed, killed_at, killed_in_gold_of
 from tests.e2e.witness import gold_rows, source_rows
 from walhouse.changes.epochs import EpochLedger, Layer
-from walhouse.errors import GoldKeyError, TypeConflictError
+from walhouse.errors import GoldKeyError, LakeError, TypeConflictError
 from walhouse.gold.apply import apply_gold
 from walhouse.lakehouse.tables import current_version
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
     from tests.fixtures_house import MakeHouse
@@ -252,3 +255,38 @@ def test_gold_that_was_compacted_and_vacuumed_under_a_house_that_stays_open_is_g
     house.run()
     for table in (DOCS, BAG):
         assert gold_rows(spark, lake, table) == source_rows(tables, table)
+
+
+def test_an_epoch_whose_base_is_gone_names_the_table_that_is_to_be_made_anew(
+    spark: SparkSession,
+    tables: Database,
+    lake: LakeLayout,
+    make_house: MakeHouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = make_house()
+    house.run()
+    change(tables)
+    with killed_at("finish", monkeypatch):
+        house.run()
+    spark.sql(f"OPTIMIZE {lake.gold(BAG)}")
+    with unchecked_retention(spark):
+        spark.sql(f"VACUUM {lake.gold(BAG)} RETAIN 0 HOURS")
+    with pytest.raises(LakeError, match="walhouse rebuild gold") as caught:
+        make_house().run()
+    assert caught.value.fields["table"] == str(BAG)
+    make_house().rebuild("gold", [BAG])
+    make_house().run()
+    for table in (DOCS, BAG):
+        assert gold_rows(spark, lake, table) == source_rows(tables, table)
+
+
+@contextmanager
+def unchecked_retention(spark: SparkSession) -> Iterator[None]:
+    """VACUUM removes also what somebody may still read."""
+    name = "spark.databricks.delta.retentionDurationCheck.enabled"
+    spark.conf.set(name, "false")
+    try:
+        yield
+    finally:
+        spark.conf.unset(name)

@@ -42,6 +42,17 @@ def table_unknown(layer: str, table: TableName, name: LakeTable, *, safe: str) -
     return _not_ours(problem, layer, table, safe)
 
 
+def base_gone(layer: str, table: TableName) -> LakeError:
+    """An epoch that was begun needs its table as it was before, which can be read no more."""
+    return LakeError(
+        f"An epoch of {layer} was begun and not ended, and {table} as it was before it can be read no more: a VACUUM"
+        " that keeps less than Delta's week has removed it.",
+        safe="Bronze holds every change; other tables are not concerned.",
+        todo=f"Make it anew from bronze: walhouse rebuild {layer} {table}.",
+        table=str(table),
+    )
+
+
 def _not_ours(problem: str, layer: str, table: TableName, safe: str) -> LakeError:
     named = "TABLE" if table.schema else f"'\"\".{table.table}'"
     todo = f"Set the name back under lake, if that is it. Else: walhouse rebuild {layer} {named}."

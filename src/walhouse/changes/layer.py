@@ -13,17 +13,20 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from walhouse.changes.epoch import AppliedTable, AppliedTo, EpochRange, TableEpoch
 from walhouse.changes.epochs import LastEpoch, Layer, PlannedEpoch
-from walhouse.changes.failures import raise_first, table_gone, table_unknown
+from walhouse.changes.failures import base_gone, raise_first, table_gone, table_unknown
 from walhouse.changes.placed import placed
 from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.changes.touched import APART, BronzeSurvey, Touched
 from walhouse.errors import BagMismatchError, LakeError, RequestRefusedError
 from walhouse.lakehouse.answers import few_rows
+from walhouse.lakehouse.conditions import is_of_what_is_gone
 from walhouse.lakehouse.tables import current_version, table_exists, was_restored
 from walhouse.lsn import Lsn
 from walhouse.names import LakeTable, TableName
@@ -338,6 +341,10 @@ class LayerRun:
         """Applied; of a table that is still to be read, without the rows that it lacks: the reading replaces it all."""
         try:
             return self._target.apply(spark, self._layout, epoch)
+        except (PySparkException, Py4JJavaError) as error:
+            if epoch.fresh or epoch.base_version is None or not is_of_what_is_gone(error):
+                raise
+            raise base_gone(self.layer, epoch.table) from error
         except BagMismatchError as mismatch:
             if epoch.is_replaced or not self._is_lacking(epoch.epoch.to_pass, epoch.table):
                 raise

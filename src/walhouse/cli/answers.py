@@ -11,8 +11,8 @@ import typer
 
 from walhouse.bronze.snapshots.estimate import duration
 from walhouse.cli import options
-from walhouse.cli.failure import spark_condition
 from walhouse.errors import NotProvenError, QueryError, UnreadableFileError
+from walhouse.lakehouse.conditions import spark_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

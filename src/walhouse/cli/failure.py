@@ -7,7 +7,6 @@ withheld, since it may quote a row, unless ``--debug`` asks for it.
 from __future__ import annotations
 
 import json
-import re
 import sys
 import traceback
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from walhouse.cli.logs import LogFormat, head
 from walhouse.errors import WalhouseError
+from walhouse.lakehouse.conditions import spark_condition
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 INTERRUPTED: Final = 130
 
 PACKAGE: Final = Path(__file__).parent.parent
-
-_CONDITION: Final = re.compile(r"Exception: \[([A-Z][A-Z0-9_.]*)\] ")
 
 EXIT_CODES: Final = {
     0: "done; for verify: everything is equal",
@@ -76,20 +74,6 @@ def _show(name: str, facts: dict[str, str], fields: dict[str, object]) -> None:
     shown = ", ".join(f"{name}={value}" for name, value in fields.items())
     if shown:
         console.print(Text(f"        {shown}", style="dim"))
-
-
-def spark_condition(error: BaseException) -> str | None:
-    """The name of Spark's error condition (``CAST_INVALID_INPUT``), if it has one: never a row's value.
-
-    An error of a task that reads or writes reaches Python as py4j's, whose text has the name behind the Java class.
-    """
-    condition = getattr(error, "getCondition", None)
-    if callable(condition):
-        name = condition()
-        return name if isinstance(name, str) else None
-    if hasattr(error, "java_exception") and (found := _CONDITION.search(str(error))):
-        return found[1]
-    return None
 
 
 def _unexpected(error: BaseException) -> str:
