@@ -136,9 +136,7 @@ class SlotMissingError(SlotError):
     """The slot that bronze continues from does not exist."""
 
     safe = "What bronze holds is safe, but the changes since then were kept by nobody."
-    todo = (
-        "Run once with snapshot.mode when_needed: it reads all tables anew; or begin a new lake. Find who dropped it."
-    )
+    todo = "Run once with snapshot.mode when_needed, to read all tables anew, or begin a new lake. See who dropped it."
 
 
 class SlotInvalidatedError(SlotError):
