@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from walhouse.errors import ForeignCommitError
+from walhouse.errors import ForeignCommitError, LakeError
 from walhouse.lakehouse.appends import append_rows
 from walhouse.lakehouse.commits import LocalTable
 from walhouse.lakehouse.files import FileWriter, NewFile, Once
@@ -127,6 +127,15 @@ def test_small_files_are_put_together_by_who_writes_and_nothing_else_changes(
         {"name": "by Spark"},
         {"name": "n0002"},
     ]
+
+
+def test_a_folder_that_is_gone_is_told_as_that(spark: SparkSession, folder: Path) -> None:
+    """As where a disk is not mounted: what helps is to bring it back, not another writer."""
+    file = a_file(folder, range(1))
+    folder.rename(folder.with_name("elsewhere"))
+    with pytest.raises(LakeError, match="is not there: it was removed or moved") as gone:
+        LocalTable(folder).append([file], None)
+    assert not isinstance(gone.value, ForeignCommitError)
 
 
 def test_a_file_that_cannot_be_put_together_with_others_keeps_nobody_from_appending(

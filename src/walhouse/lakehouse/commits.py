@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from walhouse.errors import ForeignCommitError
+from walhouse.errors import ForeignCommitError, LakeError
 from walhouse.lakehouse.files import sync
 from walhouse.lakehouse.tidying import put_together
 
@@ -48,7 +48,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LocalTable:
-    """A Delta table in a folder. Each method looks at the log as it is then, and raises ForeignCommitError."""
+    """A Delta table in a folder. Each method looks at the log as it is then.
+
+    Raises ForeignCommitError, and LakeError if the folder is gone.
+    """
 
     folder: Path
 
@@ -168,6 +171,14 @@ class LocalTable:
     def _opened(self) -> Iterator[DeltaTable]:
         try:
             yield DeltaTable(self.folder.as_uri())
+        except TableNotFoundError as error:
+            raise LakeError(
+                f"{self.folder} is not there: it was removed or moved, or its disk is not mounted.",
+                safe="The slot was not moved, so nothing is lost.",
+                todo="Bring it back to its place, then run again. In an empty folder a new lake would begin, with the"
+                " slot of this one.",
+                path=str(self.folder),
+            ) from error
         except (DeltaError, OSError) as error:
             raise ForeignCommitError(f"{type(error).__name__}: {error}", path=str(self.folder)) from error
 
