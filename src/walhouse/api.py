@@ -35,6 +35,7 @@ from walhouse.gold.cut import gold_cut, sql_at
 from walhouse.gold.key import lacking_key
 from walhouse.gold.unresolved import Unresolved, unresolved_keys
 from walhouse.lakehouse.lock import WriteLock
+from walhouse.lakehouse.refusal import on_lake
 from walhouse.lakehouse.session import require_usable
 from walhouse.lakehouse.tables import register_tables, table_exists
 from walhouse.names import TableName, Tables, table_names
@@ -149,7 +150,7 @@ class Walhouse:
     def _writing(self) -> Iterator[None]:
         """Hold the lake's lock. What is remembered of the lake is read anew where it may have become untrue."""
         require_usable(self._session)
-        with self._lock.hold() as undisturbed:
+        with on_lake(), self._lock.hold() as undisturbed:
             if not undisturbed:
                 self._forget()
             with ExitStack() as unless_done:

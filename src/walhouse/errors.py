@@ -82,7 +82,6 @@ class QueryError(WalhouseError):
     """A query that Spark does not understand, that names what is not there, or that a row made fail."""
 
     exit_code = 2
-    safe = "Nothing was changed."
     todo = "Correct the query. Tables: bronze.wal_readable, silver.<schema>_<table>, gold.<schema>_<table>, ops.*."
 
 
@@ -137,10 +136,7 @@ class SlotMissingError(SlotError):
     """The slot that bronze continues from does not exist."""
 
     safe = "What bronze holds is safe, but the changes since then were kept by nobody."
-    todo = (
-        "The changes since then cannot be had any more: run once with snapshot.mode when_needed, which reads all tables"
-        " anew, or begin a new lake; and find who dropped the slot."
-    )
+    todo = "Run once with snapshot.mode when_needed, to read all tables anew, or begin a new lake. See who dropped it."
 
 
 class SlotInvalidatedError(SlotError):
@@ -349,17 +345,22 @@ class ForeignCommitError(LakeError):
     )
 
 
+class LakeNotWritableError(LakeError):
+    """A file system takes no more of the lake's files, or of Spark's temporary ones. Fields: reason, path."""
+
+    safe = "Every commit is whole, and the slot was not moved past the last one, so nothing is lost."
+    todo = "Make room, or give back the right to write there; then run again."
+
+
 class NothingAppliedError(LakeError):
     """No epoch of gold is finished, or none up to a position, or a table was not in it. Fields: lsn, table."""
 
-    safe = "Nothing was changed."
     todo = "Run `walhouse run` first, or name a later position; ops.epochs has all of them."
 
 
 class UnreadableFileError(LakeError):
     """A file of a lake's table is missing or damaged. Fields: condition (Spark's name for it)."""
 
-    safe = "Nothing was changed."
     todo = (
         "If a VACUUM removed what an earlier position needs, name a later one. Otherwise restore the lake's folder;"
         " silver and gold can be made anew from bronze: walhouse rebuild silver|gold TABLE."

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from walhouse.errors import WalhouseError
-from walhouse.ops.retry import despite_passing, retry_for
+from walhouse.lakehouse.refusal import on_lake
+from walhouse.ops.retry import Tries, despite_passing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,27 +77,25 @@ class Rounds:
 
     def without_end(self) -> None:
         """A round where there is something, a pause where not. Errors are tried again as ``ops.retry`` says."""
-        failures, starts = 0, True
+        tries, starts = Tries(self.slot_retry), True
         while True:
             try:
-                capture = self.open_capture()
-                capture.begin(capture_report(self.reporter), starts=starts)
-                starts = False
-                self._catch_up(capture)
-                last_commit = time.monotonic()
-                while True:
-                    if self._round(capture, last_commit):
-                        last_commit = time.monotonic()
-                    elif not capture.requests.any_readable:
-                        time.sleep(IDLE_SECONDS)
-                    failures = 0
+                with on_lake():
+                    capture = self.open_capture()
+                    capture.begin(capture_report(self.reporter), starts=starts)
+                    starts = False
+                    self._catch_up(capture)
+                    last_commit = time.monotonic()
+                    while True:
+                        if self._round(capture, last_commit):
+                            last_commit = time.monotonic()
+                        elif not capture.requests.any_readable:
+                            time.sleep(IDLE_SECONDS)
+                        tries.went_on()
             except WalhouseError as error:
-                policy = retry_for(error, self.slot_retry)
-                failures += 1
-                if policy is None or failures > policy.times:
-                    raise
+                delay_seconds = tries.failed(error)
                 self.forget()
-                time.sleep(policy.delay_seconds)
+                time.sleep(delay_seconds)
 
     def _catch_up(self, capture: Capture) -> None:
         """What the beginning has read, or an earlier run has left: the source need not write for it to be applied."""

@@ -326,6 +326,8 @@ def test_a_slot_that_is_gone_ahead_or_taken_is_told_apart(table: Database, make_
     table.execute(f"SELECT pg_replication_slot_advance('{slot}', pg_current_wal_flush_lsn())")
     with pytest.raises(SlotGapError):
         house.capture()
+    with pytest.raises(SlotMissingError, match=f"is there, {slot}: set slot.name back"):
+        make_house(slot_name="another").capture()
     table.execute(f"SELECT pg_drop_replication_slot('{slot}')")
     with pytest.raises(SlotMissingError):
         house.capture()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,12 +10,11 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from walhouse.bronze.table import COLUMNS, ensure_bronze
 from walhouse.errors import LakeVersionError
+from walhouse.lakehouse.layout import LakeLayout, Writer
 from walhouse.lakehouse.tables import create_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from walhouse.lakehouse.layout import LakeLayout
 
 pytestmark = pytest.mark.spark
 
@@ -29,6 +29,17 @@ def test_a_bronze_that_lacks_a_column_gets_it_and_keeps_its_rows(spark: SparkSes
     ensure_bronze(spark, lake)
     assert set(spark.table(bronze).schema.fieldNames()) == set(COLUMNS.fieldNames())
     assert [(row["pass"], row["slot_xmin"]) for row in spark.table(bronze).collect()] == [(1, None)]
+
+
+@pytest.mark.parametrize(("writer", "kept"), [(Writer.ARROW, "interval 1 hour"), (Writer.SPARK, "interval 7 days")])
+def test_the_log_of_a_local_bronze_does_not_grow_for_a_month(
+    spark: SparkSession, lake: LakeLayout, writer: Writer, kept: str
+) -> None:
+    """Each pass looks through all names in it."""
+    layout = replace(lake, writer=writer)
+    ensure_bronze(spark, layout)
+    [row] = spark.sql(f"SHOW TBLPROPERTIES {lake.bronze} ('delta.logRetentionDuration')").collect()
+    assert row["value"] == kept
 
 
 def test_a_bronze_that_has_rows_in_another_form_is_refused_by_name(spark: SparkSession, lake: LakeLayout) -> None:

@@ -1,4 +1,4 @@
-"""``walhouse run --continuous``, from its start to Ctrl-C."""
+"""``walhouse run --continuous``, from its start to its end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def wait_for_gold(lake: LakeLayout, count: int, process: subprocess.Popen[str], 
         time.sleep(0.1)
 
 
-def test_a_continuous_run_follows_a_source_until_it_is_interrupted_and_ends_in_peace(
+def test_a_continuous_run_follows_a_source_until_it_is_told_to_end_and_ends_in_peace(
     spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse, tmp_path: Path
 ) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'read')")
@@ -52,7 +52,7 @@ def test_a_continuous_run_follows_a_source_until_it_is_interrupted_and_ends_in_p
         wait_for_gold(lake, 2, process, said)  # made, and filled, though nobody writes
         database.execute("INSERT INTO t VALUES (2, 'streamed')")
         wait_for_gold(lake, 3, process, said)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)  # as a service is; from there on it is what Ctrl-C does
         assert process.wait(60) == INTERRUPTED
     finally:
         process.kill()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from walhouse.errors import ForeignCommitError
+from walhouse.errors import ForeignCommitError, LakeError
 from walhouse.lakehouse.appends import append_rows
 from walhouse.lakehouse.commits import LocalTable
 from walhouse.lakehouse.files import FileWriter, NewFile, Once
@@ -100,6 +100,55 @@ def test_files_are_on_the_disk_before_their_commit_is_and_that_before_anybody_is
     LocalTable(folder).append([file], None)
     expected = [(folder / file.path, 1), (log / f"{1:020}.json", 2), (log, 2), (folder, 2)]
     assert synced == [(path.stat().st_ino, commits) for path, commits in expected]
+
+
+def test_small_files_are_put_together_by_who_writes_and_nothing_else_changes(
+    spark: SparkSession, lake: LakeLayout, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them is Spark's, and one older than a column; a version of before is read as it was."""
+    monkeypatch.setattr("walhouse.lakehouse.commits._TIDY_EVERY", 8)
+    table = lake.ops("things")
+    older = pa.schema({"number": pa.int64(), "name": pa.string()})
+    writer = FileWriter(folder, older, ("number", "name"))
+    writer.write(pa.Table.from_pylist([{"number": 0, "name": "n0000"}], older))
+    LocalTable(folder).append([writer.close()], None, tidies=True)
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'by Spark', NULL)")
+    for number in range(2, 7):
+        LocalTable(folder).append([a_file(folder, range(number, number + 1), 7)], Once("a", number), tidies=True)
+    before = current_version(spark, lake, table)
+    assert len(spark.table(str(table)).inputFiles()) == 7
+    LocalTable(folder).append([a_file(folder, range(7, 8))], Once("a", 7), tidies=True)
+    assert len(spark.table(str(table)).inputFiles()) <= 3
+    assert numbers(spark, lake) == list(range(8))
+    assert at_version(spark, table, before).count() == 7
+    LocalTable(folder).append([a_file(folder, range(9, 10))], Once("a", 7), tidies=True)
+    assert LocalTable(folder).greatest(["number"]) == (7,)
+    assert LocalTable(folder).find_rows(["name"], {"number": (1, 2)}, "name") == [
+        {"name": "by Spark"},
+        {"name": "n0002"},
+    ]
+
+
+def test_a_folder_that_is_gone_is_told_as_that(spark: SparkSession, folder: Path) -> None:
+    """As where a disk is not mounted: what helps is to bring it back, not another writer."""
+    file = a_file(folder, range(1))
+    folder.rename(folder.with_name("elsewhere"))
+    with pytest.raises(LakeError, match="is not there: it was removed or moved") as gone:
+        LocalTable(folder).append([file], None)
+    assert not isinstance(gone.value, ForeignCommitError)
+
+
+def test_a_file_that_cannot_be_put_together_with_others_keeps_nobody_from_appending(
+    spark: SparkSession, lake: LakeLayout, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walhouse.lakehouse.commits._TIDY_EVERY", 2)
+    first = a_file(folder, range(1))
+    LocalTable(folder).append([first], None, tidies=True)
+    (folder / first.path).write_bytes(b"damaged")
+    LocalTable(folder).append([a_file(folder, range(1, 2))], None, tidies=True)
+    assert current_version(spark, lake, lake.ops("things")) == 2
+    assert [path.name for path in folder.glob("*.parquet")].count(first.path) == 1
+    assert len(list(folder.glob("*.parquet"))) == 2
 
 
 def test_what_a_killed_commit_leaves_is_passed_over(spark: SparkSession, lake: LakeLayout, folder: Path) -> None:

@@ -18,7 +18,7 @@ from walhouse.errors import (
     TruncatedFrameError,
     WalhouseError,
 )
-from walhouse.ops.retry import AT_ONCE, POLICY, Retry, despite_passing, retry_for
+from walhouse.ops.retry import AT_ONCE, POLICY, Retry, Tries, despite_passing, retry_for
 from walhouse.postgres.connection import LOCK_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
@@ -40,6 +40,26 @@ def test_a_server_that_is_away_is_waited_for() -> None:
     policy = retry_for(SourceUnreachableError("It does not answer."))
     assert policy is not None
     assert policy.delay_seconds * policy.times >= 300
+
+
+def test_a_run_without_end_tells_what_fails_once_and_when_it_goes_on_and_gives_up_in_the_end(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(POLICY, SourceUnreachableError, Retry(delay_seconds=5, times=3))
+    tries = Tries(Retry(1, 1))
+    with caplog.at_level("INFO", "walhouse.ops.retry"):
+        for error in ("It is gone.", "It is gone.", "It starts."):
+            assert tries.failed(SourceUnreachableError(error)) == 5
+        tries.went_on()
+        tries.went_on()
+        for _ in range(3):
+            tries.failed(SourceUnreachableError("It is gone."))
+        with pytest.raises(SourceUnreachableError):
+            tries.failed(SourceUnreachableError("It is gone."))
+        with pytest.raises(SlotGapError):
+            Tries(Retry(1, 1)).failed(SlotGapError("It is so."))
+    told = [record.getMessage().partition(".")[0] for record in caplog.records]
+    assert told == ["It is gone", "It starts", "It goes on, after tries that failed: 3", "It is gone"]
 
 
 def test_every_policy_ends() -> None:

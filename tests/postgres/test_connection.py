@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import socket
 import traceback
 from contextlib import closing
 from dataclasses import replace
@@ -88,6 +89,34 @@ def test_a_row_policy_is_an_error_and_not_a_row_less(
     )
     with closing(connect(settings)) as connection, pytest.raises(PrivilegeError), source_errors():
         connection.execute("SELECT * FROM public.t")
+
+
+@pytest.mark.parametrize("limited", ["ROLE", "DATABASE"])
+def test_a_limit_of_connections_that_is_reached_may_pass_and_is_no_refusal_of_the_user(
+    database: Database, role: Callable[[str], ConnectionSettings], limited: str
+) -> None:
+    """It is looked at after the password: who has the right one is told of the limit of the role, or the database."""
+    settings = role("")
+    name = settings.user if limited == "ROLE" else database.name
+    database.execute(f"ALTER {limited} {name} CONNECTION LIMIT 1")
+    with closing(connect(settings)), pytest.raises(SourceUnreachableError, match="too many connections"):
+        connect(settings)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no such timeout")
+def test_a_network_that_swallows_a_query_is_no_longer_waited_for_than_one_that_swallows_its_answer(
+    database: Database,
+) -> None:
+    """Keepalives find the one only: what is sent and not acknowledged is sent again for a quarter of an hour."""
+    with closing(connect(database.settings)) as connection, socket.socket(fileno=connection.fileno()) as line:
+        try:
+            silent, between, times = (
+                line.getsockopt(socket.IPPROTO_TCP, option)
+                for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+            )
+            assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == (silent + between * times) * 1000
+        finally:
+            line.detach()
 
 
 def _wrong(settings: ConnectionSettings) -> dict[str, tuple[ConnectionSettings, type[WalhouseError]]]:

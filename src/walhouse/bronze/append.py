@@ -110,7 +110,7 @@ def _by_tasks(
         with _COMMITTING:
             return _by_spark(spark, layout, plan, order, once)
     with _COMMITTING:
-        bronze.append(written.files, once)
+        bronze.append(written.files, once, tidies=True)
     return lambda: (written.read.total(), written.read)
 
 

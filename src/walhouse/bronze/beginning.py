@@ -125,6 +125,7 @@ class Beginning:
             raise SlotMissingError(
                 f"The replication slot {self._settings.slot} does not exist, and bronze continues from "
                 f"{progress.captured_to}.",
+                todo=self._renamed(progress),
                 slot=self._settings.slot,
                 lsn=str(progress.captured_to),
             )
@@ -138,6 +139,12 @@ class Beginning:
                 slot_lsn=str(slot.confirmed_flush_lsn),
             )
         return slot
+
+    def _renamed(self, progress: Progress) -> str | None:
+        """What to do if it is only the name that is another."""
+        if progress.slot == self._settings.slot or find_slot(self._conn, progress.slot) is None:
+            return None
+        return f"The slot that bronze was begun with is there, {progress.slot}: set slot.name back."
 
     def _after_loss(self, progress: Progress, loss: SourceError) -> Opening:
         """All tables anew, from a slot that holds what comes after them."""

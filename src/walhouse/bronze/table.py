@@ -23,6 +23,7 @@ from pyspark.sql.types import (
 from walhouse.bronze.readable import ensure_readable
 from walhouse.errors import LakeVersionError
 from walhouse.lakehouse.tables import create_table, sql_type, table_exists
+from walhouse.lakehouse.tidying import SHORT_HISTORY
 from walhouse.names import quote
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> bool:
         properties={
             "delta.appendOnly": "true",
             "delta.dataSkippingStatsColumns": ",".join(SKIPPING),
+            **(SHORT_HISTORY if layout.writes_files else {}),
             "walhouse.layer": "bronze",
             GENERATION: uuid.uuid4().hex,
         },

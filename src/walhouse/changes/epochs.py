@@ -18,6 +18,7 @@ from walhouse.changes.epoch import AppliedTable, EpochRange
 from walhouse.lakehouse.answers import few_rows
 from walhouse.lakehouse.appends import append_rows
 from walhouse.lakehouse.tables import create_table, table_exists
+from walhouse.lakehouse.tidying import SHORT_HISTORY
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
 
@@ -115,7 +116,7 @@ class EpochLedger:
                 self._table,
                 COLUMNS,
                 comment="What each layer has applied of bronze, and against which version of each table",
-                properties={"delta.appendOnly": "true"},
+                properties={"delta.appendOnly": "true", **(SHORT_HISTORY if layout.writes_files else {})},
             )
 
     def last(self, layer: Layer) -> LastEpoch | None:
@@ -177,7 +178,7 @@ class EpochLedger:
         return Cut(Lsn(max(row["to_lsn"] for row in rows)), versions)
 
     def _append(self, rows: Iterable[_Row]) -> None:
-        append_rows(self._spark, self._layout, self._table, COLUMNS, rows)
+        append_rows(self._spark, self._layout, self._table, COLUMNS, rows, tidies=True)
 
 
 def applied_tables(spark: SparkSession, layout: LakeLayout, layer: Layer) -> frozenset[TableName]:

@@ -6,7 +6,9 @@ Invariant: however a command ends, its exit code is one of ``walhouse.cli.failur
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +20,7 @@ from walhouse.cli.logs import log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
 _EPILOG = "Exit codes:\n\n" + "\n\n".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
 
@@ -97,7 +100,16 @@ def _tell(error: Exception, invocation: options.Invocation) -> int:
     return report(error, invocation.log_format, debug=invocation.debug)
 
 
+def _as_interrupt(number: int, frame: FrameType | None) -> None:
+    """What Ctrl-C does, which by now may be Spark's part, too: it cancels its jobs."""
+    interrupt = signal.getsignal(signal.SIGINT)
+    (interrupt if callable(interrupt) else signal.default_int_handler)(number, frame)
+
+
 def main() -> None:
     """Run the process's command line. Returns if all is well: Databricks takes any SystemExit for a failure."""
+    if threading.current_thread() is threading.main_thread():
+        # as the first process of a container this one would not even be ended by it
+        signal.signal(signal.SIGTERM, _as_interrupt)
     if code := run(sys.argv[1:]):
         sys.exit(code)

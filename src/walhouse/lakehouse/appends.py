@@ -39,8 +39,12 @@ def append_rows(
     rows: Iterable[tuple[object, ...]],
     *,
     once: Once | None = None,
+    tidies: bool = False,
 ) -> None:
-    """Append rows, a value for each of ``columns``, in one commit. Maps are given as lists of pairs."""
+    """Append rows, a value for each of ``columns``, in one commit. Maps are given as lists of pairs.
+
+    ``tidies``: as ``LocalTable.append`` says.
+    """
     fields = zip(columns.fields, zip(*rows, strict=True), strict=True)
     values = pa.table([pa.array(list(each), _arrow(field.dataType)) for field, each in fields], names=columns.names)
     local = layout.local(table)
@@ -49,7 +53,7 @@ def append_rows(
         skipping = [each.name for each in values.schema if types.is_int64(each.type) or types.is_string(each.type)]
         file = FileWriter(local.folder, values.schema, skipping)
         file.write(values)
-        local.append([file.close()], once)
+        local.append([file.close()], once, tidies=tidies)
         return
     # by way of Arrow, since plain rows would start a Python worker
     writer = spark.createDataFrame(values, columns).coalesce(1).write.format("delta").mode("append")

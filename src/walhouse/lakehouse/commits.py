@@ -8,6 +8,7 @@ Delta's protocol is delta-rs's part (the package ``deltalake``), which is there 
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,11 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from walhouse.errors import ForeignCommitError
+from walhouse.errors import ForeignCommitError, LakeError
 from walhouse.lakehouse.files import sync
+from walhouse.lakehouse.tidying import put_together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,10 +40,18 @@ _PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 
 _FEATURES: Final = frozenset({"appendOnly", "invariants"})
 
+_TIDY_EVERY: Final = 256
+"""Commits. Their files are small and many: putting them together takes less than a hundredth of their time."""
+
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class LocalTable:
-    """A Delta table in a folder. Each method looks at the log as it is then, and raises ForeignCommitError."""
+    """A Delta table in a folder. Each method looks at the log as it is then.
+
+    Raises ForeignCommitError, and LakeError if the folder is gone.
+    """
 
     folder: Path
 
@@ -50,8 +60,11 @@ class LocalTable:
         """Whether the folder holds a table."""
         return DeltaTable.is_deltatable(self.folder.as_uri())
 
-    def append(self, files: Sequence[NewFile], once: Once | None) -> None:
-        """Make files part of the table, in one commit; if ``once`` is given and was seen, not."""
+    def append(self, files: Sequence[NewFile], once: Once | None, *, tidies: bool = False) -> None:
+        """Make files part of the table, in one commit; if ``once`` is given and was seen, not.
+
+        ``tidies``: now and then its small files are put together, by the one who writes to it.
+        """
         with self._understood() as table:
             if once is not None and _has_seen(table, once):
                 return
@@ -61,6 +74,23 @@ class LocalTable:
             before = table.version()
             table.create_write_transaction(added, "append", table.schema(), commit_properties=named)
             self._sync_log(before)
+        if tidies and (before + 1) % _TIDY_EVERY == 0:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """What was appended is there, whatever becomes of this."""
+        try:
+            facts = self._files()
+            with self._understood() as table:
+                now = int(time.time() * 1000)
+                for old, new in put_together(self.folder, facts):
+                    changed: list[AddAction | RemoveAction] = [_added(new, now, is_new=False)]
+                    changed += [_removed(line, now) for line in old]
+                    before = table.version()
+                    table.create_write_transaction(changed, "append", table.schema())
+                    self._sync_log(before)
+        except (ForeignCommitError, OSError, pa.ArrowException) as error:
+            log.warning("The small files of %s were not put together: %s", self.folder.name, type(error).__name__)
 
     def properties(self) -> Mapping[str, str]:
         """The table's properties."""
@@ -141,6 +171,14 @@ class LocalTable:
     def _opened(self) -> Iterator[DeltaTable]:
         try:
             yield DeltaTable(self.folder.as_uri())
+        except TableNotFoundError as error:
+            raise LakeError(
+                f"{self.folder} is not there: it was removed or moved, or its disk is not mounted.",
+                safe="The slot was not moved, so nothing is lost.",
+                todo="Bring it back to its place, then run again. In an empty folder a new lake would begin, with the"
+                " slot of this one.",
+                path=str(self.folder),
+            ) from error
         except (DeltaError, OSError) as error:
             raise ForeignCommitError(f"{type(error).__name__}: {error}", path=str(self.folder)) from error
 
@@ -159,9 +197,16 @@ class LocalTable:
         sync(self.folder)
 
 
-def _added(file: NewFile, now: int) -> AddAction:
+def _added(file: NewFile, now: int, *, is_new: bool = True) -> AddAction:
     return AddAction(
-        file.path, file.size, partition_values={}, modification_time=now, data_change=True, stats=file.stats
+        file.path, file.size, partition_values={}, modification_time=now, data_change=is_new, stats=file.stats
+    )
+
+
+def _removed(line: Mapping[str, Any], now: int) -> RemoveAction:
+    """Of a file whose rows are in another one."""
+    return RemoveAction(
+        line["path"], data_change=False, deletion_timestamp=now, size=line["size_bytes"], partition_values={}
     )
 
 

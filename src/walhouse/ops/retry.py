@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from walhouse.errors import (
+    LakeNotWritableError,
     LockTimeoutError,
     NoFreeSlotError,
     PromotedError,
@@ -55,6 +56,7 @@ POLICY: Final[dict[type[WalhouseError], Retry]] = {
     StandbyNotStreamingError: Retry(delay_seconds=2, times=30),
     TableChangedError: Retry(delay_seconds=2, times=6),
     WorkerLostError: Retry(delay_seconds=2, times=2),
+    LakeNotWritableError: Retry(delay_seconds=60, times=60),  # an hour, for somebody to make room
 }
 """Used by continuous runs: whoever runs a single command sees the error at once, but for ``PASSING``."""
 
@@ -74,6 +76,33 @@ def retry_for(error: WalhouseError, slot: Retry | None = None) -> Retry | None:
     if slot is not None and isinstance(error, SlotInUseError):
         return slot
     return POLICY.get(type(error))
+
+
+class Tries:
+    """The tries of a run without end. What fails is told when it begins to, or fails in another way, and when it goes
+    on; not at each try."""
+
+    def __init__(self, slot: Retry) -> None:
+        self._slot = slot
+        self._failures = 0
+        self._told = ""
+
+    def failed(self, error: WalhouseError) -> float:
+        """After how many seconds to try again. Raises the error if that cannot help, or was done often enough."""
+        policy = retry_for(error, self._slot)
+        self._failures += 1
+        if policy is None or self._failures > policy.times:
+            raise error
+        if error.problem != self._told:
+            self._told = error.problem
+            log.warning("%s It is tried again every %g s, %s times.", error.problem, policy.delay_seconds, policy.times)
+        return policy.delay_seconds
+
+    def went_on(self) -> None:
+        """A round was done."""
+        if self._failures:
+            log.info("It goes on, after tries that failed: %s.", self._failures)
+        self._failures, self._told = 0, ""
 
 
 def despite_passing(work: Callable[[], Result]) -> Result:

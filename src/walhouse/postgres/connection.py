@@ -52,6 +52,11 @@ SESSION: Final[Mapping[str, str]] = {
     "standard_conforming_strings": "on",
     # compiling costs more than it saves in short catalog queries and in plain scans
     "jit": "off",
+    # a machine that vanishes says no goodbye: the server would keep its locks and its slot for two hours
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "6",
+    "tcp_user_timeout": "90000",
 }
 
 _NETWORK: Final[Mapping[str, int]] = {
@@ -59,7 +64,11 @@ _NETWORK: Final[Mapping[str, int]] = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 6,
+    # nobody asks whether the other is there while a query on its way to it is not acknowledged
+    "tcp_user_timeout": 90_000,
 }
+"""A network or a machine that swallows what is sent is a lost connection after 90 seconds, not after a quarter of an
+hour, as systems have it."""
 
 
 def connect(

@@ -223,6 +223,8 @@ def _without_sqlstate(error: psycopg.Error, subject: Subject) -> SourceError:
 def _refuses_the_user(error: psycopg.OperationalError, text: str, subject: Subject) -> bool:
     if error.pgconn is not None and error.pgconn.needs_password:
         return True
+    if "too many connections for" in text:  # its own limit, or the database's: one that ends makes room
+        return False
     signs = ["authentication failed", "pg_hba.conf", "role "]
     if subject.settings is not None:
         signs.append(f'"{subject.settings.database}"')

@@ -52,7 +52,7 @@ def changed_behind_our_back(
     before: dict[str, Any] = json.loads(old)
     after: dict[str, Any] = json.loads(new)
     if before["oid"] != after["oid"]:
-        return "the publication was dropped and created again"
+        return "it was dropped and created again, or publication.name was another one"
     for setting in ("publishes", "via_root", "generated_columns"):
         if before[setting] != after[setting]:
             return f"its setting {setting} was {before[setting]} and is {after[setting]}"

@@ -12,16 +12,13 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Final, Self
 
 from walhouse.errors import LakeLockedError, SourceUnreachableError
-from walhouse.postgres.connection import connect, is_alive, one_row, source_errors
+from walhouse.postgres.connection import connect, is_alive, one_row
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from walhouse.config.connection import ConnectionSettings
     from walhouse.postgres.connection import Connection
-
-_SOON_MISSED: Final = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 6"
-"""A machine that vanishes says no goodbye: by its own settings the server would wait two hours for it."""
 
 _HOLDER: Final = """
     SELECT min(pid) FROM pg_locks
@@ -69,8 +66,6 @@ class SoleWriter:
     def _locking(self) -> Connection:
         with ExitStack() as unless_held:
             connection = unless_held.enter_context(closing(connect(self._settings)))
-            with source_errors(self._settings):
-                connection.execute(_SOON_MISSED)
             (held,) = one_row(connection, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [self._lake])
             if not held:
                 (pid,) = one_row(connection, _HOLDER, [self._lake])

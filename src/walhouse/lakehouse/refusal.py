@@ -1,0 +1,46 @@
+"""That a file system takes no more, whoever says so: Python, Arrow, delta-rs, Hadoop.
+
+Invariant: what a source or a task's own error says of the server's disks is left as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from errno import EACCES, EDQUOT, ENOSPC, EROFS
+from typing import TYPE_CHECKING, Final
+
+from walhouse.errors import ForeignCommitError, LakeNotWritableError, WalhouseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_REASONS: Final = tuple(map(os.strerror, (ENOSPC, EDQUOT, EROFS, EACCES)))
+"""In the system's words, which all of them repeat."""
+
+
+@contextmanager
+def on_lake() -> Iterator[None]:
+    """Wrap what writes to the lake. Raises LakeNotWritableError in place of an error that says so."""
+    try:
+        yield
+    except Exception as error:
+        refused = None if _is_another(error) else _refused(error)
+        if refused is None:
+            raise
+        raise refused from error
+
+
+def _is_another(error: Exception) -> bool:
+    return isinstance(error, WalhouseError) and not isinstance(error, ForeignCommitError)
+
+
+def _refused(error: Exception) -> LakeNotWritableError | None:
+    text = str(error)
+    reason = next((reason for reason in _REASONS if reason in text), None)
+    if reason is None:
+        return None
+    path = error.filename if isinstance(error, OSError) else None
+    return LakeNotWritableError(
+        f"A disk of the lake, or that of Spark's temporary files, takes no more: {reason}.", reason=reason, path=path
+    )
