@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from walhouse.lsn import Lsn
 from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.pgoutput.image import unpack_row
 from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.connection import connect
 from walhouse.postgres.key_chunks import (
     KeyChunk,
     KeyedTable,
@@ -178,6 +180,19 @@ def test_the_publications_row_filter_and_a_condition_both_hold(database: Databas
     table = table_of(connection, condition="v LIKE '1_\\%' OR id < 8 -- all of them")
     rows = [row for chunk in chunks_of(connection, table) for row in rows_of(connection, chunk)]
     assert [int(row[0]) for row in rows] == [6, 7, *range(10, 20)]
+
+
+def test_a_null_in_an_arrays_text_is_one_whatever_the_database_says_of_it(database: Database) -> None:
+    """With ``array_nulls`` off it is a text of four letters, and a bound another key than the row's."""
+    database.execute(
+        "CREATE TABLE t (key text[] PRIMARY KEY)",
+        "INSERT INTO t SELECT ARRAY[n::text, NULL] FROM generate_series(1, 40) AS n",
+        "CREATE PUBLICATION p FOR TABLE t",
+        f"ALTER DATABASE {database.name} SET array_nulls = off",
+    )
+    with closing(connect(database.settings)) as connection:
+        chunks = chunks_of(connection, table_of(connection))
+        assert sum(len(rows_of(connection, chunk)) for chunk in chunks) == 40
 
 
 def test_a_table_is_read_by_the_order_that_its_key_has_and_not_by_that_of_another_type(
