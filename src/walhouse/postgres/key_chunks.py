@@ -25,6 +25,7 @@ from walhouse.postgres.key_ranges import bounds, by_key, has_key, identifiers, i
 from walhouse.postgres.published import row_filter
 from walhouse.postgres.standby import REPLAY_STATE, ReplayState, replay_state, seen_between
 from walhouse.postgres.visibility import SeenBefore, Visibility
+from walhouse.postgres.waited_for import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -217,7 +218,7 @@ def read_chunk(
     LockTimeoutError, PrivilegeError.
     """
     table = chunk.table
-    with source_errors(table=str(table.name), computes=table.computes):
+    with reading(connection, None, table.name, computes=table.computes):
         snapshot = _standby_snapshot(connection, table) if on_standby else _primary_snapshot(connection, table)
         _find_names(connection, table)
         for blocks in copied_blocks(connection, _copy(chunk)):
