@@ -234,7 +234,7 @@ class RecoveryConflictError(SourceError):
 
 
 class LockTimeoutError(SourceError):
-    """Another transaction holds what walhouse waits for. Fields: table, slot, pids."""
+    """Another transaction holds what walhouse waits for. Fields: table, slot, pids, prepared."""
 
     todo = "Wait for that transaction or end it, then run again."
 

@@ -78,8 +78,11 @@ def quote_postgres(identifier: str) -> str:
 
 
 def string_literal(text: str) -> str:
-    """A Spark SQL string literal, for the few statements (DDL comments, properties) that take no parameters."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    """A Spark SQL string literal, for the few statements (DDL comments, properties) that take no parameters.
+
+    What looks like one of Spark's variables is kept from it: before it parses, Spark would put its value there.
+    """
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("${", r"$\{") + "'"
 
 
 def caseless(name: str) -> str:

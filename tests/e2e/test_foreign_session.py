@@ -42,12 +42,13 @@ FOREIGN = {
     "spark.sql.datetime.java8API.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "false",
     "spark.sql.shuffle.partitions": "7",
+    "spark.sql.variable.substitute": "true",
     "spark.databricks.delta.schema.autoMerge.enabled": "true",
 }
 SCHEMA = r"""
     CREATE TABLE t (id int PRIMARY KEY, "Name" text, ts timestamp, tz timestamptz, d date, tm time, tmz timetz,
         n numeric, n2 numeric(10,2), f float4, g float8, b bytea, j jsonb, iv interval, texts text[], tzs timestamptz[],
-        bo bool, bits bit(3), m money, ch char(9) DEFAULT 'it''s \ "', vc varchar(20) DEFAULT '${x:y}')"""
+        bo bool, bits bit(3), m money, ch char(9) DEFAULT 'it''s \ "', vc varchar(20) DEFAULT '${x:y} ${z}$')"""
 ROWS = r"""
     INSERT INTO t VALUES
     (1, 'a\n\\"''', '1582-10-10 03:04:05.123456', '2024-03-10 02:30:00-05', '1500-02-28', '23:59:59.999999',
@@ -108,6 +109,7 @@ def test_silver_and_gold_are_the_same_whatever_a_session_says_of_zones_casts_and
         for schema in own.schemas:
             spark.sql(f"DROP SCHEMA IF EXISTS `{schema}` CASCADE")
     assert found[0] == found[1]
+    assert "${x:y} ${z}$" in str(found[0])
     assert len(found[0][0]) == 10
 
 

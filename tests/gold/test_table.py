@@ -84,7 +84,23 @@ def test_columns_that_delta_cannot_tell_apart_get_a_suffix_and_keep_it(
 
 @pytest.mark.spark
 def test_any_column_name_goes_and_the_key_has_statistics_and_clusters(spark: SparkSession, lake: LakeLayout) -> None:
-    odd = ["a", "A", "adi", "adı", "_seq", "x y;{}", "b`c", "d.e", "Ü\n=", "(k)", "'q\\", "{src}", "😀"]
+    odd = [
+        "a",
+        "A",
+        "adi",
+        "adı",
+        "_seq",
+        "x y;{}",
+        "b`c",
+        "d.e",
+        "Ü\n=",
+        "(k)",
+        "'q\\",
+        "{src}",
+        "😀",
+        "${x}",
+        "${user.name}",
+    ]
     columns = [
         *(column(name, comment="it's \\ a {comment}") for name in odd),
         *(column(f"filler {i}", "int4") for i in range(30)),

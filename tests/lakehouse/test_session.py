@@ -14,7 +14,8 @@ from pyspark.errors import AnalysisException
 
 from walhouse.errors import ConfigurationError
 from walhouse.lakehouse import session as sessions
-from walhouse.lakehouse.session import DELTA_VERSION, _delta_jars, get_session, require_usable
+from walhouse.lakehouse.session import DELTA_VERSION, _delta_jars, get_session, require_names, require_usable
+from walhouse.names import quote, string_literal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,6 +129,23 @@ def test_a_session_without_delta_is_refused_by_name() -> None:
     assert done.stderr.splitlines()[-1].startswith(
         "walhouse.errors.ConfigurationError: The Spark session that is active in this process does not know Delta."
     )
+
+
+@pytest.mark.spark
+def test_where_spark_puts_variables_into_queries_texts_keep_what_looks_like_one_and_columns_with_it_are_refused(
+    spark: SparkSession,
+) -> None:
+    require_names(spark, ["${id}"])
+    asking = spark.newSession()
+    asking.conf.set("spark.sql.variable.substitute", "true")
+    assert asking.sql("SELECT 1 AS `${id}`").columns != ["${id}"]
+    text = "${id} $\\{id} ${user.name}$"
+    assert asking.sql(f"SELECT {string_literal(text)} AS found").head(1)[0]["found"] == text
+    kept = ["id", "$", "${", "${}", "${a b}", "$id", "{id}"]
+    assert asking.sql(f"SELECT {', '.join(f'1 AS {quote(name)}' for name in kept)}").columns == kept
+    require_names(asking, kept)
+    with pytest.raises(ConfigurationError, match=r"the column a\$\{id\}b would lose its name"):
+        require_names(asking, [*kept, "a${id}b"])
 
 
 def test_compute_that_does_not_tell_a_setting_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

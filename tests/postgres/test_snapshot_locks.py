@@ -15,6 +15,7 @@ from walhouse.errors import LockTimeoutError, SnapshotLostError, SourceError
 from walhouse.names import TableName
 from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.connection import connect
+from walhouse.postgres.key_chunks import KeyChunk, keyed_table, read_chunk
 from walhouse.postgres.slot import created_slot
 from walhouse.postgres.snapshot import Chunk, chunk_blocks, locked_tables, plan_chunks
 
@@ -75,6 +76,31 @@ def test_a_table_that_is_locked_elsewhere_is_named_with_the_process(database: Da
         ):
             pass
         assert caught.value.fields["pids"] == [other.info.backend_pid]
+
+
+def test_a_table_that_a_prepared_transaction_has_locked_is_named_with_it(database: Database) -> None:
+    """Nobody would find it by a process: none has it any more."""
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY)",
+        "CREATE PUBLICATION p FOR TABLE t",
+        "INSERT INTO t VALUES (1)",
+    )
+    prepared = f"emptied {database.name}"
+    with closing(connect(database.settings, lock_timeout_seconds=0.2)) as connection:
+        (relation,) = read_relations(connection, "p", TableFilter()).values()
+        table = keyed_table(connection, relation, relation.row_key, publication="p", condition=None)
+        database.execute(f"BEGIN; TRUNCATE t; PREPARE TRANSACTION '{prepared}'")
+        try:
+            told = rf"public\.t .*: the prepared transactions '{prepared}' in {database.name} have"
+            with (
+                pytest.raises(LockTimeoutError, match=told),
+                locked_tables(database.settings, [T], lock_timeout_seconds=0.2),
+            ):
+                pass
+            with pytest.raises(LockTimeoutError, match=told):
+                list(read_chunk(connection, KeyChunk(table, 0, None, ("1",)), on_standby=False))
+        finally:
+            database.execute(f"ROLLBACK PREPARED '{prepared}'")
 
 
 def test_who_locks_the_tables_in_another_order_is_somebody_to_wait_for(database: Database) -> None:

@@ -64,7 +64,8 @@ class Lake(BaseModel):
     table_name: Annotated[
         str,
         Field(
-            description="a source table's name in silver and gold; may hold {schema} and {table}."
+            description="a source table's name in silver and gold; may hold {schema}, {table} and {digest}: eight"
+            " characters that tell names apart of which other characters than a-z, 0-9 and _ are left out."
             " Changed later: `rebuild` both layers"
         ),
     ] = "{schema}_{table}"
@@ -125,8 +126,8 @@ class Lake(BaseModel):
         except ValueError as error:
             raise ValueError(f"not a template: {error}") from None
         fields = {field for _, field, _, _ in parts if field is not None}
-        if unknown := sorted(fields - {"schema", "table"}):
-            raise ValueError(f"{{{unknown[0]}}} is no placeholder: there are {{schema}} and {{table}}")
+        if unknown := sorted(fields - {"schema", "table", "digest"}):
+            raise ValueError(f"{{{unknown[0]}}} is no placeholder: there are {{schema}}, {{table}} and {{digest}}")
         if any(spec or conversion for _, _, spec, conversion in parts):
             raise ValueError("a placeholder takes no format")
         if "table" not in fields:

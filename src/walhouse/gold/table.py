@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import BinaryType, BooleanType, StructField, StructType
 
+from walhouse.changes.columns import latest_columns
 from walhouse.errors import GoldKeyError, TypeConflictError
 from walhouse.gold.columns import COMMIT_LSN, DIGEST_FIELD, OWN_FIELDS, GoldColumn, gold_columns
 from walhouse.gold.native import key_columns
+from walhouse.lakehouse.session import require_names
 from walhouse.lakehouse.tables import MERGE_PROPERTIES, create_table, sql_type, table_exists
 from walhouse.names import quote, string_literal
 
@@ -49,8 +51,9 @@ def ensure_gold_table(
     ``anew``: in the place of one that is there. ``ready``: its key is known to be this one.
 
     Raises TypeConflictError if a column has another type than its source needs, GoldKeyError if the table has another
-    key.
+    key, ConfigurationError if the session would alter a column's name.
     """
+    require_names(spark, latest_columns(relations))
     table = layout.gold(relations[-1].name)
     if anew or not table_exists(spark, layout, table):
         columns = gold_columns(relations)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -98,7 +99,8 @@ class LakeLayout:
 
     def lake_name(self, table: TableName) -> str:
         """The lake's name for a source table, by the template."""
-        return lake_identifier(self.table_name.format(schema=table.schema, table=table.table))
+        digest = sha256(table.quoted.encode()).hexdigest()[:8]
+        return lake_identifier(self.table_name.format(schema=table.schema, table=table.table, digest=digest))
 
     def location(self, table: LakeTable) -> str | None:
         """The folder of a table on a local lake."""
@@ -126,7 +128,7 @@ class LakeLayout:
             if owners.setdefault(name, table) != table:
                 raise NameCollisionError(
                     f"The tables {owners[name]} and {table} would both become {name} in the lake.",
-                    todo="Set lake.table_name so that they differ, or exclude one of them.",
+                    todo="Set lake.table_name so that they differ, as with {digest} in it, or exclude one of them.",
                     tables=(str(owners[name]), str(table)),
                     name=name,
                 )

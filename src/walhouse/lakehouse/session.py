@@ -7,6 +7,7 @@ was there already is left as it is: it is refused if the lake's queries would me
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -19,7 +20,7 @@ from pyspark.sql import SparkSession
 from walhouse.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 SMALL_TABLES: Final = {
     "spark.sql.codegen.wholeStage": "false",
@@ -58,7 +59,12 @@ _LOCAL_FILES: Final = {
     ),
 }
 
+_VARIABLES: Final = "spark.sql.variable.substitute"
+_VARIABLE: Final = re.compile(r"\$\{\S+?\}", re.ASCII)
+
 _TUNED: Final = {
+    # a column may be called ${id}, and before it parses, Spark would put a variable's value there, or nothing
+    _VARIABLES: "false",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
@@ -145,6 +151,18 @@ def require_usable(session: SparkSession) -> SparkSession:
             todo="Stop it, so that walhouse starts its own, or make it with Delta's jars and its extension.",
         )
     return session
+
+
+def require_names(session: SparkSession, columns: Iterable[str]) -> None:
+    """Raises ConfigurationError if Spark would replace a part of one of these names, which no quoting stops."""
+    found = next(filter(_VARIABLE.search, columns), None)
+    if found is not None and _setting(session, _VARIABLES, otherwise="true") == "true":
+        raise ConfigurationError(
+            f"The Spark session has {_VARIABLES} = true, with which the column {found} would lose its name.",
+            safe="Nothing was written of its table.",
+            todo=f'Run spark.conf.set("{_VARIABLES}", "false"), or leave the column out.',
+            path=_VARIABLES,
+        )
 
 
 def _setting(session: SparkSession, name: str, *, otherwise: str) -> str:

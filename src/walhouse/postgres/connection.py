@@ -38,6 +38,8 @@ SESSION: Final[Mapping[str, str]] = {
     "quote_all_identifiers": "off",
     "search_path": "pg_catalog",
     "xmlbinary": "base64",
+    # a text is the value again where a row's key is a bound: else NULL in an array is a text of four letters
+    "array_nulls": "on",
     # each statement sees what is committed by then, and no standby refuses it, unless a transaction asks for another
     "default_transaction_isolation": "read committed",
     "default_transaction_deferrable": "off",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import psycopg
 from psycopg import sql
@@ -21,9 +21,11 @@ from walhouse.lsn import Lsn
 from walhouse.postgres.connection import source_errors
 from walhouse.postgres.copy_out import copied_blocks
 from walhouse.postgres.expression import find_names_as_the_user, leaves_its_parentheses
+from walhouse.postgres.key_ranges import bounds, by_key, has_key, identifiers, in_range, key_texts
 from walhouse.postgres.published import row_filter
 from walhouse.postgres.standby import REPLAY_STATE, ReplayState, replay_state, seen_between
 from walhouse.postgres.visibility import SeenBefore, Visibility
+from walhouse.postgres.waited_for import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -162,14 +164,14 @@ def keyed_table(
 
 def keys_condition(relation: RelationDescription, keys: Sequence[Key]) -> str:
     """SQL that is true for the rows with these keys."""
-    rows = sql.SQL(", ").join(sql.SQL("({})").format(_values(relation, relation.row_key, key)) for key in keys)
-    return sql.SQL("({}) IN ({})").format(_columns(relation.row_key), rows).as_string(None)
+    rows = sql.SQL(", ").join(sql.SQL("({})").format(bounds(relation, relation.row_key, key)) for key in keys)
+    return sql.SQL("({}) IN ({})").format(identifiers(relation.row_key), rows).as_string(None)
 
 
 def largest_key(connection: Connection, table: KeyedTable) -> Key | None:
     """The key of the last row; None if no row has a key."""
     statement = sql.SQL("SELECT {} FROM {} WHERE {} AND {} ORDER BY {} LIMIT 1").format(
-        _texts(table), _source(table), _where(table), _has_key(table), _order(table, sql.SQL("{} DESC"))
+        key_texts(table), _source(table), in_range(table), has_key(table), by_key(table, sql.SQL("{} DESC"))
     )
     with _reading(connection, table):
         row = connection.execute(statement).fetchone()
@@ -193,13 +195,13 @@ def chunk_ends(
 ) -> list[Key]:
     """The last key of each of the next ``count`` chunks of ``size`` rows; the last is ``upto`` if all is covered."""
     page = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT {}").format(
-        _columns(table.key), _source(table), _where(table, after, upto), _order(table), sql.Literal(size * count)
+        identifiers(table.key), _source(table), in_range(table, after, upto), by_key(table), sql.Literal(size * count)
     )
     numbered = sql.SQL("SELECT *, row_number() OVER (ORDER BY {}) AS walhouse_row FROM ({}) AS page").format(
-        _order(table), page
+        by_key(table), page
     )
     statement = sql.SQL("SELECT {} FROM ({}) AS numbered WHERE walhouse_row % {} = 0 ORDER BY walhouse_row").format(
-        _texts(table), numbered, sql.Literal(size)
+        key_texts(table), numbered, sql.Literal(size)
     )
     with _reading(connection, table):
         ends: list[Key] = [tuple(row) for row in connection.execute(statement)]
@@ -216,7 +218,7 @@ def read_chunk(
     LockTimeoutError, PrivilegeError.
     """
     table = chunk.table
-    with source_errors(table=str(table.name), computes=table.computes):
+    with reading(connection, None, table.name, computes=table.computes):
         snapshot = _standby_snapshot(connection, table) if on_standby else _primary_snapshot(connection, table)
         _find_names(connection, table)
         for blocks in copied_blocks(connection, _copy(chunk)):
@@ -263,7 +265,7 @@ def _require_expression(connection: Connection, table: KeyedTable, condition: st
     """It closes no parenthesis that it did not open; then the server plans it, as one statement."""
     if leaves_its_parentheses(condition):
         raise _no_expression(table, "parentheses or semicolon")
-    statement = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE {} AND %s").format(_source(table), _where(table))
+    statement = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE {} AND %s").format(_source(table), in_range(table))
     with source_errors(table=str(table.name)):
         try:
             with connection.transaction():
@@ -313,11 +315,11 @@ def _copy(chunk: KeyChunk) -> sql.Composed:
     """The rows, and the transaction's end."""
     table = chunk.table
     if chunk.upto is None:
-        rows = sql.SQL("{} AND NOT {}").format(_where(table), _has_key(table))
+        rows = sql.SQL("{} AND NOT {}").format(in_range(table), has_key(table))
     else:
-        rows = _where(table, chunk.after, chunk.upto)
+        rows = in_range(table, chunk.after, chunk.upto)
     return sql.SQL("COPY (SELECT {} FROM {} WHERE {}) TO STDOUT; COMMIT").format(
-        _columns(table.relation.column_names), _source(table), rows
+        identifiers(table.relation.column_names), _source(table), rows
     )
 
 
@@ -325,74 +327,3 @@ def _source(table: KeyedTable) -> sql.Composable:
     """The table without what inherits from it; of a partitioned one all partitions."""
     name = sql.Identifier(*table.name)
     return name if table.relation.partitioned else sql.SQL("ONLY {}").format(name)
-
-
-def _where(table: KeyedTable, after: Key | None = None, upto: Key | None = None) -> sql.Composed:
-    conditions: list[sql.Composable] = [sql.SQL("true")]
-    if after is not None:
-        conditions.append(_compared(table, ">", after))
-    if upto is not None:
-        conditions += [_has_key(table), _compared(table, "<=", upto)]
-    # a line of its own, so that a comment at an expression's end does not reach beyond it
-    conditions += [
-        sql.SQL("({}\n)").format(sql.SQL(each)) for each in (table.row_filter, table.condition) if each is not None
-    ]
-    return sql.SQL(" AND ").join(conditions)
-
-
-def _has_key(table: KeyedTable) -> sql.Composable:
-    """SQL that is false for rows without a key, and never NULL."""
-    if not table.has_rows_without_key:
-        return sql.SQL("true")
-    return sql.SQL("(({}) IS NOT NULL)").format(_columns(table.key))
-
-
-def _compared(table: KeyedTable, operator: Literal[">", "<="], key: Key) -> sql.Composed:
-    if table.operators is None:
-        values = _values(table.relation, table.key, key)
-        return sql.SQL("({}) {} ({})").format(_columns(table.key), sql.SQL(operator), values)
-    first = f"{operator[0]}="  # of the first column alone, by which an index can be used
-    within = _column_compared(table, 0, first, key)
-    return sql.SQL("({} AND {})").format(within, _from_column(table, 0, operator, key))
-
-
-def _from_column(table: KeyedTable, place: int, operator: Literal[">", "<="], key: Key) -> sql.Composed:
-    """The comparison by the columns from a place on, column by column."""
-    if place == len(key) - 1:
-        return _column_compared(table, place, operator, key)
-    return sql.SQL("({} OR ({} AND {}))").format(
-        _column_compared(table, place, operator[0], key),
-        _column_compared(table, place, "=", key),
-        _from_column(table, place + 1, operator, key),
-    )
-
-
-def _column_compared(table: KeyedTable, place: int, operator: str, key: Key) -> sql.Composed:
-    assert table.operators is not None, "row comparisons name no operator"
-    return sql.SQL("{} OPERATOR({}.{}) {}").format(
-        sql.Identifier(table.key[place]),
-        sql.Identifier(table.operators[place]),
-        sql.SQL(operator),
-        _values(table.relation, table.key[place : place + 1], key[place : place + 1]),
-    )
-
-
-def _values(relation: RelationDescription, columns: Sequence[str], key: Key) -> sql.Composed:
-    types = {column.name: column.type_name for column in relation.columns}
-    return sql.SQL(", ").join(
-        sql.SQL("{}::{}").format(sql.Literal(text), sql.SQL(types[name] or "text"))
-        for name, text in zip(columns, key, strict=True)
-    )
-
-
-def _texts(table: KeyedTable) -> sql.Composed:
-    """The key's columns by their output functions."""
-    return sql.SQL(", ").join(sql.SQL("format('%s', {})").format(sql.Identifier(name)) for name in table.key)
-
-
-def _columns(names: Sequence[str]) -> sql.Composed:
-    return sql.SQL(", ").join(map(sql.Identifier, names))
-
-
-def _order(table: KeyedTable, form: sql.SQL | None = None) -> sql.Composed:
-    return sql.SQL(", ").join((form or sql.SQL("{}")).format(sql.Identifier(name)) for name in table.key)

@@ -29,6 +29,7 @@ from walhouse.lsn import Lsn
 from walhouse.postgres.connection import LOCK_TIMEOUT_SECONDS, connect, source_errors
 from walhouse.postgres.failure import READ_ANEW, slot_missing
 from walhouse.postgres.standby import is_standby, starting_point_deadline
+from walhouse.postgres.waited_for import running_transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -261,15 +262,13 @@ def _creation_errors(connection: Connection, name: str, settings: ConnectionSett
         with source_errors(settings, slot=name):
             yield
     except LockTimeoutError as error:
-        pids, prepared = _running_transactions(connection), _prepared_transactions(connection)
-        also = f" and the prepared transactions {', '.join(prepared)}" if prepared else ""
+        running = running_transactions(connection)
         raise LockTimeoutError(
             f"The replication slot {name} was not created: it has to wait for all transactions that run, and those of"
-            f" the processes {pids}{also} did not end in time.",
+            f" {running} did not end in time.",
             safe="No slot was left behind and nothing was read.",
             slot=name,
-            pids=pids,
-            prepared=prepared,
+            **running._asdict(),
         ) from error
     except SourceError as error:
         if isinstance(error.__cause__, psycopg.errors.DuplicateObject):
@@ -280,20 +279,6 @@ def _creation_errors(connection: Connection, name: str, settings: ConnectionSett
                 slot=name,
             ) from error
         raise
-
-
-def _running_transactions(connection: Connection) -> list[int]:
-    query = (
-        "SELECT pid FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()"
-        " ORDER BY xact_start LIMIT 10"
-    )
-    return [pid for (pid,) in connection.execute(query).fetchall()]
-
-
-def _prepared_transactions(connection: Connection) -> list[str]:
-    """Those that wait for their COMMIT PREPARED, in all databases: no process has them any more."""
-    query = "SELECT format('%L in %s', gid, database) FROM pg_prepared_xacts ORDER BY prepared LIMIT 10"
-    return [told for (told,) in connection.execute(query).fetchall()]
 
 
 def _mismatch(name: str, expected: str, found: str) -> SlotMismatchError:

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import psycopg
 from psycopg import sql
 
-from walhouse.errors import ConditionError, LockTimeoutError, SnapshotLostError, SourceError
+from walhouse.errors import ConditionError, SnapshotLostError, SourceError
 from walhouse.names import TableName
 from walhouse.postgres.connection import LOCK_TIMEOUT_SECONDS, connect, one_row, source_errors
 from walhouse.postgres.copy_out import copied_blocks
 from walhouse.postgres.expression import find_names_as_ever, find_names_as_the_user, leaves_its_parentheses
 from walhouse.postgres.published import row_filter
 from walhouse.postgres.visibility import Visibility
+from walhouse.postgres.waited_for import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -75,11 +76,6 @@ _LOCKED: Final = """
         AND pid = %s AND virtualtransaction = %s AND relation = %s::regclass
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"""
 
-_EXCLUSIVE_LOCKS: Final = """
-    SELECT DISTINCT pid FROM pg_locks WHERE locktype = 'relation' AND mode = 'AccessExclusiveLock'
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid()
-    ORDER BY pid LIMIT 10"""
-
 
 class LockHolder(NamedTuple):
     """The transaction that holds the tables' locks, as ``pg_locks`` names it."""
@@ -102,7 +98,7 @@ def locked_tables(
         with source_errors(settings):
             connection.execute("BEGIN")
         for table in tables:
-            with _waiting_for(connection, settings, table):
+            with reading(connection, settings, table):
                 connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(sql.Identifier(*table)))
         own = "SELECT DISTINCT pid, virtualtransaction FROM pg_locks WHERE pid = pg_backend_pid()"
         yield LockHolder(*one_row(connection, own))
@@ -246,7 +242,7 @@ def chunk_blocks(
     statement = _copy(relation, chunk, expressions)
     with (
         imported_snapshot(settings, snapshot_name, lock_timeout_seconds=lock_timeout_seconds) as connection,
-        _waiting_for(connection, settings, chunk.table, computes=(chunk.statement or chunk.row_filter) is not None),
+        reading(connection, settings, chunk.table, computes=(chunk.statement or chunk.row_filter) is not None),
     ):
         if chunk.statement is not None:
             find_names_as_the_user(connection, relation)
@@ -280,23 +276,3 @@ def _copy(relation: RelationDescription, chunk: Chunk, expressions: Sequence[str
     return sql.SQL("COPY (SELECT {} FROM ONLY {} WHERE {}) TO STDOUT").format(
         columns, sql.Identifier(*chunk.leaf), sql.SQL(" AND ").join(conditions)
     )
-
-
-@contextmanager
-def _waiting_for(
-    connection: Connection, settings: ConnectionSettings, table: TableName, *, computes: bool = False
-) -> Iterator[None]:
-    """``source_errors`` that says who holds, or waits for, the lock that keeps a reader out."""
-    try:
-        with source_errors(settings, table=str(table), computes=computes):
-            yield
-    except LockTimeoutError as error:
-        with source_errors(settings):
-            connection.execute("ROLLBACK")
-            pids = [pid for (pid,) in connection.execute(_EXCLUSIVE_LOCKS).fetchall()]
-        raise LockTimeoutError(
-            f"The table {table} could not be locked for reading: the processes {pids} have or want exclusive locks.",
-            safe="Nothing of this snapshot counts, and nothing of it was committed.",
-            table=str(table),
-            pids=pids,
-        ) from error

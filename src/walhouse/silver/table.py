@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructField, StructType
 
+from walhouse.changes.columns import latest_columns
 from walhouse.errors import TypeConflictError
+from walhouse.lakehouse.session import require_names
 from walhouse.lakehouse.tables import MERGE_PROPERTIES, create_table, sql_type, table_exists
 from walhouse.names import quote, string_literal
 from walhouse.silver.columns import Fields, SilverColumn, alike, described, fields_of, silver_columns
@@ -117,8 +119,9 @@ def ensure_table(
 ) -> StructType:
     """Create the silver table, or add the fields it lacks; its schema. ``anew``: in the place of one that is there.
 
-    Raises TypeConflictError.
+    Raises TypeConflictError, ConfigurationError.
     """
+    require_names(spark, latest_columns(relations))
     target = layout.silver(table)
     if anew or not table_exists(spark, layout, target):
         properties = {**PROPERTIES, "walhouse.source.schema": table.schema, "walhouse.source.table": table.table}

@@ -16,10 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from walhouse.changes.columns import latest_columns
 from walhouse.changes.epochs import Layer, applied_tables
 from walhouse.changes.failures import raise_first, table_gone
 from walhouse.changes.touched import APART
 from walhouse.errors import QueryError
+from walhouse.lakehouse.session import require_names
 from walhouse.lakehouse.tables import table_exists
 from walhouse.names import MESSAGES, TRANSACTIONS
 from walhouse.pgoutput.row import Kind
@@ -58,12 +60,15 @@ def events(
     ``tables``: all relation versions of each captured table, the current one last. A table that silver does not have
     yet has no events. ``only``: the events of these tables; None for those of all, logical messages, and transactions.
     The lines are made by Spark, a piece while the one before is printed. Raises QueryError if bronze knows nothing of
-    one of ``only``, LakeError if silver lacks a table that was applied.
+    one of ``only``, LakeError if silver lacks a table that was applied, ConfigurationError if the session would alter
+    a column's name.
     """
     if unknown := sorted(str(table) for table in set(only or ()) - tables.keys()):
         raise QueryError(
             f"There is nothing of {', '.join(unknown)} in the lake.", todo="See the names in `walhouse status`."
         )
+    for table in tables if only is None else only:
+        require_names(spark, latest_columns(tables[table]))
 
     def batches() -> Iterator[pa.StringArray]:
         rows = _rows(spark, layout, settings, tables, only).between(from_lsn, to_lsn)
