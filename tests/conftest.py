@@ -10,7 +10,7 @@ from hypothesis import settings
 
 from walhouse.cli.logs import LOGGER
 from walhouse.lakehouse.layout import LakeLayout
-from walhouse.lakehouse.session import SMALL_TABLES, local_session
+from walhouse.lakehouse.session import SMALL_TABLES, TINY_TABLES, local_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +30,19 @@ def spark() -> Iterator[SparkSession]:
     # Thousands of small queries: compiling each costs more than running it. The commands, the demo and the notebooks
     # are tested in processes of their own, with the settings that users have.
     session = local_session(memory=4 * 2**30, quick=False, settings=SMALL_TABLES)
+    for name, value in TINY_TABLES.items():  # of this session alone: those beside it begin with what all have
+        session.conf.set(name, value)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def deletion_vectors(spark: SparkSession) -> Iterator[None]:
+    """A MERGE marks rows, as in all but tiny tables: else this session writes their files anew."""
+    name = "spark.databricks.delta.merge.deletionVectors.persistent"
+    spark.conf.set(name, "true")
+    yield
+    spark.conf.set(name, TINY_TABLES[name])
 
 
 @pytest.fixture(autouse=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from walhouse.changes.facts import ChunkFacts, Facts
 from walhouse.changes.sessions import Sessions
 from walhouse.changes.touched import Touched
-from walhouse.lakehouse.session import SMALL_TABLES, beside_for_small_tables
+from walhouse.lakehouse.session import SMALL_TABLES, TINY_TABLES, beside
+from walhouse.lakehouse.tables import MERGE_PROPERTIES, create_table
 from walhouse.names import TableName
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ ORDERS = TableName("shop", "orders")
 def compiling(spark: SparkSession) -> SparkSession:
     """As users have it: the tests' own session interprets everything."""
     session = spark.newSession()
-    for name in SMALL_TABLES:
+    for name in TINY_TABLES:
         session.conf.unset(name)
     session.conf.set("spark.sql.codegen.wholeStage", "true")
     return session
@@ -37,7 +39,7 @@ def _part(rows: int, chunks: ChunkFacts | None = None) -> Touched:
 
 
 def test_few_rows_are_interpreted(compiling: SparkSession, lake: LakeLayout) -> None:
-    session = Sessions(compiling, lake).of_epoch(_part(1_000), rows_of_all=1_000, target=lake.gold(ORDERS))
+    session = Sessions(compiling, lake).of_epoch(_part(1_000), rows_of_all=1_000, target=None)
     assert {name: session.conf.get(name) for name in SMALL_TABLES} == SMALL_TABLES
     assert compiling.conf.get("spark.sql.codegen.wholeStage") == "true"
 
@@ -56,6 +58,24 @@ def test_rows_of_chunks_are_compiled_since_all_changes_of_before_are_looked_at(
     assert Sessions(compiling, lake).of_epoch(part, rows_of_all=10, target=None) is compiling
 
 
+def test_the_file_of_a_tiny_table_is_written_anew_and_rows_of_a_larger_one_are_marked(
+    compiling: SparkSession, lake: LakeLayout
+) -> None:
+    target, sessions = lake.gold(ORDERS), Sessions(compiling, lake)
+    columns = StructType([StructField("id", IntegerType()), StructField("note", StringType())])
+    create_table(compiling, lake, target, columns, comment="", properties=MERGE_PROPERTIES)
+    done = []
+    for rows in (100, 8_000):
+        new = compiling.range(rows).selectExpr("CAST(id AS INT) id", "sha2(CAST(id AS STRING), 256) note")
+        new.coalesce(1).write.format("delta").mode("overwrite").saveAsTable(str(target))
+        session = sessions.of_epoch(_part(10), rows_of_all=10, target=target)
+        session.sql(f"MERGE INTO {target} t USING (SELECT 7 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE")
+        merged = compiling.sql(f"DESCRIBE HISTORY {target} LIMIT 1").select("operationMetrics").head(1)[0][0]
+        done.append((merged["numTargetDeletionVectorsAdded"], merged["numTargetRowsCopied"]))
+        assert compiling.table(str(target)).count() == rows - 1
+    assert done == [("0", "99"), ("1", "0")]
+
+
 def test_few_changes_of_a_large_table_are_compiled(compiling: SparkSession, lake: LakeLayout) -> None:
     file = lake.folder(lake.gold(ORDERS)) / "x7" / "part-0.parquet"
     file.parent.mkdir(parents=True)
@@ -70,20 +90,20 @@ def test_a_session_of_somebody_else_is_used_as_it_is(compiling: SparkSession) ->
     compiling.conf.unset("spark.walhouse.startedHere")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("walhouse.lakehouse.session._STARTED_HERE", "spark.walhouse.notHere")
-        assert beside_for_small_tables(compiling) is compiling
+        assert beside(compiling, SMALL_TABLES) is compiling
 
 
 def test_a_session_that_interprets_needs_none_beside_it(spark: SparkSession) -> None:
-    assert beside_for_small_tables(spark) is spark
+    assert beside(spark, SMALL_TABLES) is spark
 
 
 def test_what_one_session_writes_and_widens_the_other_reads(compiling: SparkSession, lake: LakeLayout) -> None:
-    beside = beside_for_small_tables(compiling)
+    other = beside(compiling, SMALL_TABLES)
     schema, table = lake.gold_schema, lake.gold(ORDERS)
-    beside.sql(f"CREATE SCHEMA `{schema}`")
-    beside.sql(f"CREATE TABLE {table} (id INT) USING delta")
+    other.sql(f"CREATE SCHEMA `{schema}`")
+    other.sql(f"CREATE TABLE {table} (id INT) USING delta")
     compiling.range(1).selectExpr("CAST(id AS INT) id").write.format("delta").mode("append").saveAsTable(str(table))
     assert compiling.table(str(table)).columns == ["id"]
-    beside.sql(f"ALTER TABLE {table} ADD COLUMN name STRING")
-    beside.sql(f"INSERT INTO {table} VALUES (1, 'a')")
+    other.sql(f"ALTER TABLE {table} ADD COLUMN name STRING")
+    other.sql(f"INSERT INTO {table} VALUES (1, 'a')")
     assert [tuple(row) for row in compiling.table(str(table)).orderBy("id").collect()] == [(0, None), (1, "a")]

@@ -32,6 +32,7 @@ _CASES: Final = int(os.environ.get("WALHOUSE_RANDOM_CASES", "1"))
 _OPTION: Final = re.compile(r"publish\w*(?: = (?:'[^']*'|\w+))?")
 
 
+@pytest.mark.usefixtures("deletion_vectors")
 @pytest.mark.parametrize("seed", range(_FIRST, _FIRST + _CASES))
 def test_gold_of_random_tables_is_proven_equal_after_random_changes(
     seed: int, database: Database, make_house: MakeHouse

@@ -39,6 +39,7 @@ def assert_gold_is_the_source(
         assert gold == source, f"{table}: {(gold - source).total()} too many, {(source - gold).total()} missing"
 
 
+@pytest.mark.usefixtures("deletion_vectors")
 def test_gold_is_the_source_after_random_work_of_several_writers_in_many_epochs(
     spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

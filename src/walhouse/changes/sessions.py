@@ -1,13 +1,13 @@
 """Which Spark session computes a table's part of an epoch.
 
-Invariant: both compute the same; one of them is sooner done with few rows, the other with many.
+Invariant: all compute the same; one of them is sooner done with few rows, another with many.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from walhouse.lakehouse.session import beside_for_small_tables
+from walhouse.lakehouse.session import SMALL_TABLES, TINY_TABLES, beside
 from walhouse.lakehouse.tables import is_larger
 
 if TYPE_CHECKING:
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 _FEW_ROWS: Final = 10_000
 _FEW_ROWS_OF_ALL: Final = 100_000
 _FEW_BYTES: Final = 16 * 2**20
+_FEWER_BYTES: Final = 128 * 2**10
+"""What is written anew stays on the disk until a VACUUM; a table that changes every few seconds shall not fill it."""
 
 
 class Sessions:
-    """The session that was given, and on a local lake one beside it, which interprets its queries.
+    """The session that was given, and on a local lake two beside it, which interpret their queries.
 
     Generating and compiling the code of a table's queries takes seconds of the processor, once in a process; with many
     tables of few changes that was most of a round.
@@ -31,7 +33,8 @@ class Sessions:
 
     def __init__(self, spark: SparkSession, layout: LakeLayout) -> None:
         self._compiling = spark
-        self._interpreting = beside_for_small_tables(spark)
+        self._interpreting = beside(spark, SMALL_TABLES)
+        self._rewriting = beside(spark, TINY_TABLES)
         self._layout = layout
 
     def of_epoch(self, touched: Touched, rows_of_all: int, target: LakeTable | None) -> SparkSession:
@@ -39,11 +42,13 @@ class Sessions:
 
         ``target``: the table that is read beside them, if one is.
         """
-        if self._interpreting is self._compiling:
-            return self._compiling
         looks_further = touched.facts.chunks is not None  # at bronze's earlier rows of the table
         if looks_further or touched.facts.rows > _FEW_ROWS or rows_of_all > _FEW_ROWS_OF_ALL:
             return self._compiling
-        if target is not None and is_larger(self._layout, target, _FEW_BYTES):
+        if target is None:
+            return self._interpreting
+        if self._compiling is self._rewriting:  # nothing to choose from
             return self._compiling
-        return self._interpreting
+        if is_larger(self._layout, target, _FEW_BYTES):
+            return self._compiling
+        return self._interpreting if is_larger(self._layout, target, _FEWER_BYTES) else self._rewriting

@@ -97,6 +97,11 @@ class LocalTable:
         with self._understood() as table:
             return table.metadata().configuration
 
+    def size(self) -> int:
+        """The bytes of its files. Of a table in any form: what a deletion vector marks counts as if it were there."""
+        with self._opened() as table:
+            return sum(pa.table(table.get_add_actions(flatten=True))["size_bytes"].to_pylist())
+
     def greatest(self, columns: Sequence[str]) -> tuple[int | None, ...] | None:
         """The greatest value of each column of integers, by the log's statistics, None without any.
 

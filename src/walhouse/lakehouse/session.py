@@ -31,6 +31,9 @@ SMALL_TABLES: Final = {
 }
 """For tables of some thousands of rows: compiling or re-planning a query costs more than running it as it is."""
 
+TINY_TABLES: Final = {**SMALL_TABLES, "spark.databricks.delta.merge.deletionVectors.persistent": "false"}
+"""For tables of one small file: to write it anew costs less than to mark rows of it, and leaves one file to be read."""
+
 _STARTED_HERE: Final = "spark.walhouse.startedHere"
 
 _NEEDED: Final = {
@@ -202,19 +205,19 @@ def local_session(
     return builder.getOrCreate()
 
 
-def beside_for_small_tables(spark: SparkSession) -> SparkSession:
-    """A session on the same tables, beside a local one that was started here, that does as ``SMALL_TABLES`` says.
+def beside(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session on the same tables, beside a local one that was started here, with other settings.
 
-    The session itself if it does so already, or was started by somebody else, whose business it is how it computes.
+    The session itself if it has these already, or was started by somebody else, whose business it is how it computes.
     """
     if not _setting(spark, _STARTED_HERE, otherwise=""):
         return spark
-    if all(_setting(spark, name, otherwise="") == value for name, value in SMALL_TABLES.items()):
+    if all(_setting(spark, name, otherwise="") == value for name, value in settings.items()):
         return spark
-    beside = spark.newSession()
-    for name, value in SMALL_TABLES.items():
-        beside.conf.set(name, value)
-    return beside
+    found = spark.newSession()
+    for name, value in settings.items():
+        found.conf.set(name, value)
+    return found
 
 
 def java_options(*, quick: bool) -> list[str]:

@@ -169,9 +169,17 @@ def current_version(spark: SparkSession, layout: LakeLayout, table: LakeTable) -
 
 
 def is_larger(layout: LakeLayout, table: LakeTable, limit: int) -> bool:
-    """Whether a table of a local lake has files of more bytes than that, those that are outdated among them."""
+    """Whether a table of a local lake has more bytes than that. The log is asked only if its folder has more of them:
+    outdated files are there until a VACUUM, and count where the log cannot be asked."""
+    if not _has_more_bytes(layout.folder(table), limit):
+        return False
+    local = layout.local(table)
+    return local is None or not local.is_there or local.size() > limit
+
+
+def _has_more_bytes(folder: Path, limit: int) -> bool:
     stored = 0
-    for file in layout.folder(table).rglob("*.parquet"):
+    for file in folder.rglob("*.parquet"):
         with suppress(FileNotFoundError):  # a VACUUM removes outdated ones
             stored += file.stat().st_size
         if stored > limit:
