@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -136,6 +137,17 @@ def test_a_folder_that_is_gone_is_told_as_that(spark: SparkSession, folder: Path
     with pytest.raises(LakeError, match="is not there: it was removed or moved") as gone:
         LocalTable(folder).append([file], None)
     assert not isinstance(gone.value, ForeignCommitError)
+
+
+def test_files_with_other_numbers_of_rows_than_the_table_says_are_left_as_they_are(
+    spark: SparkSession, lake: LakeLayout, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walhouse.lakehouse.commits._TIDY_EVERY", 2)
+    told = json.loads((first := a_file(folder, range(3))).stats) | {"numRecords": 4}
+    LocalTable(folder).append([replace(first, stats=json.dumps(told))], None, tidies=True)
+    LocalTable(folder).append([a_file(folder, range(3, 4))], None, tidies=True)
+    assert current_version(spark, lake, lake.ops("things")) == 2
+    assert len(spark.table(str(lake.ops("things"))).inputFiles()) == len(list(folder.glob("*.parquet"))) == 2
 
 
 def test_a_file_that_cannot_be_put_together_with_others_keeps_nobody_from_appending(

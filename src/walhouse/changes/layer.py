@@ -27,7 +27,7 @@ from walhouse.changes.touched import APART, BronzeSurvey, Touched
 from walhouse.errors import BagMismatchError, LakeError, RequestRefusedError
 from walhouse.lakehouse.answers import few_rows
 from walhouse.lakehouse.conditions import is_of_what_is_gone
-from walhouse.lakehouse.tables import current_version, table_exists, was_restored
+from walhouse.lakehouse.tables import at_version, current_version, table_exists, was_restored
 from walhouse.lsn import Lsn
 from walhouse.names import LakeTable, TableName
 from walhouse.pgoutput.row import Op
@@ -342,14 +342,25 @@ class LayerRun:
         try:
             return self._target.apply(spark, self._layout, epoch)
         except (PySparkException, Py4JJavaError) as error:
-            if epoch.fresh or epoch.base_version is None or not is_of_what_is_gone(error):
-                raise
-            raise base_gone(self.layer, epoch.table) from error
+            if is_of_what_is_gone(error) and self._is_base_gone(spark, epoch):
+                raise base_gone(self.layer, epoch.table) from error
+            raise
         except BagMismatchError as mismatch:
             if epoch.is_replaced or not self._is_lacking(epoch.epoch.to_pass, epoch.table):
                 raise
             log.warning("%s It is still to be read, and not the source before that.", mismatch.problem)
             return self._target.apply(spark, self._layout, replace(epoch, is_replaced=True))
+
+    def _is_base_gone(self, spark: SparkSession, epoch: TableEpoch) -> bool:
+        """Whether it is the base that cannot be read: bronze has files, too."""
+        if epoch.base_version is None:
+            return False
+        try:
+            base = at_version(spark, self._target.name_of(epoch.table), epoch.base_version)
+            base.write.format("noop").mode("overwrite").save()
+        except (PySparkException, Py4JJavaError) as error:
+            return is_of_what_is_gone(error)
+        return False
 
     def _is_read_whole_after(self, to_pass: int, table: TableName) -> bool:
         """Whether a later epoch has a reading that replaces all of the table."""

@@ -2,18 +2,20 @@
 
 Each look at a table takes longer for every file that it has, and for every commit that its log has.
 
-Invariant: a table's rows stay as they are, in their order, and the commit says that no data changed. The files that are
-no part of it any more stay for whoever reads them still, until a VACUUM.
+Invariant: a table's rows stay as they are, in their order, counted before the old files are let go of, and the commit
+says that no data changed. The files that are no part of it any more stay for whoever reads them still, until a VACUUM.
 """
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from walhouse.errors import ForeignCommitError
 from walhouse.lakehouse.files import ROW_GROUP, FileWriter
 
 if TYPE_CHECKING:
@@ -43,11 +45,13 @@ _AT_ONCE: Final = 16 * 2**20
 def put_together(folder: Path, facts: pa.Table) -> Iterator[tuple[Sequence[Mapping[str, Any]], NewFile]]:
     """Several of the table's files, oldest first, and one that is written in their place, again and again.
 
-    ``facts``: a line for each file of the table, as ``LocalTable`` has it.
+    ``facts``: a line for each file of the table, as ``LocalTable`` has it. Raises ForeignCommitError if files hold
+    another number of rows than the table says.
     """
     counted = {name.removeprefix("null_count.") for name in facts.column_names if name.startswith("null_count.")}
     lines = facts.select(["path", "size_bytes", "num_records", "modification_time"]).sort_by("modification_time")
-    small = [line for line in lines.to_pylist() if line["size_bytes"] < _SMALL]
+    # one whose rows nobody has counted cannot be compared with what is written in its place
+    small = [line for line in lines.to_pylist() if line["size_bytes"] < _SMALL and line["num_records"] is not None]
     # one that is older lacks columns that were added
     for schema, alike in groupby(small, lambda line: pq.read_schema(folder / line["path"])):
         skipping = [each.name for each in schema if each.name in counted and _has_ends(each.type)]
@@ -74,13 +78,19 @@ def _parts(lines: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str,
 
 def _one(folder: Path, schema: pa.Schema, skipping: Sequence[str], lines: Sequence[Mapping[str, Any]]) -> NewFile:
     writer = FileWriter(folder, schema, skipping)
-    try:
+    with ExitStack() as unless_done:
+        unless_done.callback(writer.discard)
         for rows in _gathered(folder, lines):
             writer.write(rows)
-        return writer.close()
-    except BaseException:
-        writer.discard()
-        raise
+        _require_all(folder, writer.rows, lines)
+        file = writer.close()
+        unless_done.pop_all()
+    return file
+
+
+def _require_all(folder: Path, rows: int, lines: Sequence[Mapping[str, Any]]) -> None:
+    if rows != (told := sum(line["num_records"] for line in lines)):
+        raise ForeignCommitError(f"Files of {folder.name} hold {rows} rows, its log says {told}.", path=str(folder))
 
 
 def _gathered(folder: Path, lines: Sequence[Mapping[str, Any]]) -> Iterator[pa.Table]:
