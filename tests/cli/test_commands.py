@@ -147,6 +147,8 @@ def test_the_whole_path_by_commands(
     status = json.loads(walhouse("status", "--format", "json"))
     assert [table["table"] for table in status["tables"]] == ["public.orders"]
     assert "public.orders" in walhouse("status")
+    database.execute("CREATE TABLE of_nobody (id int)")
+    assert "need not hold a change" in walhouse("status"), "a lag where nobody writes puzzles"
     metrics = walhouse("status", "--format", "prometheus")
     orders = f'walhouse_table_count{{count="silver_events",slot="{status["slot"]}",table="public.orders"}}'
     (told,) = [line for line in metrics.splitlines() if line.startswith(orders)]

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from walhouse.ops.status import SnapshotStatus, Status
     from walhouse.proof.verify import Proof
 
+LAG_IS_OF_ALL_WAL: Final = (
+    "The lag is all WAL that the server wrote since, other databases' and its own housekeeping too:"
+    " it need not hold a change of these tables. The next run reads it."
+)
+
 _UNREADABLE: Final = "FAILED_READ_FILE"
 """What Spark's names begin with for a file that is missing or damaged."""
 
@@ -48,6 +53,8 @@ def _print_status(found: Status) -> None:
     from walhouse.cli.tables import print_table  # noqa: PLC0415  (see the package)
 
     _print_positions(found)
+    if found.lag_bytes:
+        typer.echo(LAG_IS_OF_ALL_WAL)
     names = sorted({name for table in found.tables for name in table.counts})
     print_table(
         ("table", "captured", "silver", "gold", *names),
