@@ -219,6 +219,10 @@ class StandbyNotStillError(SourceError):
     todo = "Run again when the primary writes less, or between pg_wal_replay_pause() and pg_wal_replay_resume()."
 
 
+class StandbyAwayError(SourceError):
+    """The server sends nothing before a standby has it, and that one does not follow."""
+
+
 class StandbyIdleError(SourceError):
     """A standby was not told by its primary where a new slot can begin. Fields: slot, seconds."""
 
@@ -339,10 +343,7 @@ class ForeignCommitError(LakeError):
     """A table of the lake does not take a commit of files, or cannot be read without Spark. Fields: path."""
 
     safe = "The slot was not moved, so nothing is lost."
-    todo = (
-        "If somebody gave the table features that delta-rs does not know, or the file system has no hard links,"
-        " set lake.writer to spark."
-    )
+    todo = "If delta-rs does not know a feature of the table, or the disk has no hard links: set lake.writer to spark."
 
 
 class LakeNotWritableError(LakeError):
