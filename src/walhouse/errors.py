@@ -155,10 +155,7 @@ class SlotGapError(SlotError):
     """The slot stands later than bronze: changes between them are gone. Fields: slot, bronze_lsn, slot_lsn."""
 
     safe = "What bronze holds is safe; the slot was not moved by this command."
-    todo = (
-        "Find who advanced the slot. Run once with snapshot.mode when_needed, which reads all tables anew, or restore"
-        " bronze to a version that has the changes."
-    )
+    todo = "Give each lake its own slot. Then run once with snapshot.mode when_needed, which reads all tables anew."
 
 
 class NoFreeSlotError(SlotError):
@@ -353,6 +350,12 @@ class LakeNotWritableError(LakeError):
     todo = "Make room, or give back the right to write there; then run again."
 
 
+class ForeignWriteError(LakeError):
+    """Somebody else, as an OPTIMIZE, wrote to a table of the lake at the same moment. Fields: condition."""
+
+    todo = "Run again: it goes on where it was. Have what tidies the lake's tables run between the runs of walhouse."
+
+
 class NothingAppliedError(LakeError):
     """No epoch of gold is finished, or none up to a position, or a table was not in it. Fields: lsn, table."""
 
@@ -362,10 +365,7 @@ class NothingAppliedError(LakeError):
 class UnreadableFileError(LakeError):
     """A file of a lake's table is missing or damaged. Fields: condition (Spark's name for it)."""
 
-    todo = (
-        "If a VACUUM removed what an earlier position needs, name a later one. Otherwise restore the lake's folder;"
-        " silver and gold can be made anew from bronze: walhouse rebuild silver|gold TABLE."
-    )
+    todo = "If a VACUUM removed it, name a later position. Else restore the lake's folder, or `walhouse rebuild`."
 
 
 class TypeConflictError(LakeError):

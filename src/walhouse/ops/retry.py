@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from walhouse.errors import (
+    ForeignWriteError,
     LakeNotWritableError,
     LockTimeoutError,
     NoFreeSlotError,
@@ -58,6 +59,7 @@ POLICY: Final[dict[type[WalhouseError], Retry]] = {
     StandbyNotStreamingError: Retry(delay_seconds=2, times=30),
     TableChangedError: Retry(delay_seconds=2, times=6),
     WorkerLostError: Retry(delay_seconds=2, times=2),
+    ForeignWriteError: Retry(delay_seconds=2, times=30),
     LakeNotWritableError: Retry(delay_seconds=60, times=60),  # an hour, for somebody to make room
 }
 """Used by continuous runs: whoever runs a single command sees the error at once, but for ``PASSING``."""
