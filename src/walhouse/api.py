@@ -299,7 +299,7 @@ class Walhouse:
             verification = Verification(
                 self._session,
                 self.layout,
-                settings=self._capture_settings,
+                settings=capture.settings,
                 relations=self._relations,
                 capture=capture,
                 layers=self._layers,

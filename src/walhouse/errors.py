@@ -155,10 +155,7 @@ class SlotGapError(SlotError):
     """The slot stands later than bronze: changes between them are gone. Fields: slot, bronze_lsn, slot_lsn."""
 
     safe = "What bronze holds is safe; the slot was not moved by this command."
-    todo = (
-        "Find who advanced the slot. Run once with snapshot.mode when_needed, which reads all tables anew, or restore"
-        " bronze to a version that has the changes."
-    )
+    todo = "Give each lake its own slot. Then run once with snapshot.mode when_needed, which reads all tables anew."
 
 
 class NoFreeSlotError(SlotError):
@@ -217,6 +214,10 @@ class StandbyNotStillError(SourceError):
     """A standby replayed without a moment's pause while one was needed for a proof. Fields: seconds."""
 
     todo = "Run again when the primary writes less, or between pg_wal_replay_pause() and pg_wal_replay_resume()."
+
+
+class StandbyAwayError(SourceError):
+    """The server sends nothing before a standby has it, and that one does not follow."""
 
 
 class StandbyIdleError(SourceError):
@@ -339,10 +340,7 @@ class ForeignCommitError(LakeError):
     """A table of the lake does not take a commit of files, or cannot be read without Spark. Fields: path."""
 
     safe = "The slot was not moved, so nothing is lost."
-    todo = (
-        "If somebody gave the table features that delta-rs does not know, or the file system has no hard links,"
-        " set lake.writer to spark."
-    )
+    todo = "If delta-rs does not know a feature of the table, or the disk has no hard links: set lake.writer to spark."
 
 
 class LakeNotWritableError(LakeError):
@@ -350,6 +348,12 @@ class LakeNotWritableError(LakeError):
 
     safe = "Every commit is whole, and the slot was not moved past the last one, so nothing is lost."
     todo = "Make room, or give back the right to write there; then run again."
+
+
+class ForeignWriteError(LakeError):
+    """Somebody else, as an OPTIMIZE, wrote to a table of the lake at the same moment. Fields: condition."""
+
+    todo = "Run again: it goes on where it was. Have what tidies the lake's tables run between the runs of walhouse."
 
 
 class NothingAppliedError(LakeError):
@@ -361,10 +365,7 @@ class NothingAppliedError(LakeError):
 class UnreadableFileError(LakeError):
     """A file of a lake's table is missing or damaged. Fields: condition (Spark's name for it)."""
 
-    todo = (
-        "If a VACUUM removed what an earlier position needs, name a later one. Otherwise restore the lake's folder;"
-        " silver and gold can be made anew from bronze: walhouse rebuild silver|gold TABLE."
-    )
+    todo = "If a VACUUM removed it, name a later position. Else restore the lake's folder, or `walhouse rebuild`."
 
 
 class TypeConflictError(LakeError):

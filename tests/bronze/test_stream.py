@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.bronze.test_capture import ADVANCE, begun, ids, nothing, rows
 from walhouse.bronze import stream
+from walhouse.bronze.progress import read_progress
+from walhouse.errors import SlotGapError
 from walhouse.lsn import PAGE_SIZE
 from walhouse.postgres.pieces import cut
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
     from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.lsn import Lsn
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -57,3 +60,26 @@ def test_a_table_that_is_locked_exclusively_keeps_no_other_tables_changes_waitin
         capture = begun(make_house()) if begins_anew else capture
         capture.run(capture.target(), nothing)
     assert ids(spark, lake) == ["1", "2"]
+
+
+def test_what_another_reader_takes_from_the_slot_just_before_a_pass_reads_it_is_a_gap_and_no_pass_without_it(
+    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second lake on the slot, or a copy of this one: each moves it when its own pass is written."""
+    house = make_house()
+    capture = begun(house)
+    table.execute("INSERT INTO t VALUES (1, 'taken')")
+    before = read_progress(spark, lake)
+
+    def moved_now(*given: Any) -> tuple[Lsn, ...]:
+        table.execute(
+            "SELECT pg_replication_slot_advance(slot_name, pg_current_wal_flush_lsn())"
+            f" FROM pg_replication_slots WHERE database = '{table.name}'"
+        )
+        table.execute("INSERT INTO t VALUES (2, 'there still')")
+        return cut(*given)
+
+    monkeypatch.setattr(stream, "cut", moved_now)
+    with pytest.raises(SlotGapError):
+        capture.run(capture.target(), nothing)
+    assert read_progress(spark, lake) == before, "nothing of a range that was not sent whole"

@@ -130,7 +130,7 @@ def test_after_a_promotion_in_mid_run_the_next_run_goes_on_and_nothing_is_lost(
         assert before is not None
         assert now is not None
         assert (before.source.timeline, now.source.timeline) == (1, 2)
-        with pytest.raises(SourceChangedError):
+        with pytest.raises(SourceChangedError, match="is not in the source any more"):
             require_continued(both.standby.settings, before.source, now.source, now.captured_to)
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.fixtures_server import Server
+from tests.switch import switch_to
 from walhouse.config.secrets import Secret
 from walhouse.errors import (
     AuthenticationError,
@@ -20,12 +22,13 @@ from walhouse.errors import (
     SourceUnreachableError,
     WalhouseError,
 )
-from walhouse.postgres.connection import SESSION, connect, is_alive, source_errors
+from walhouse.postgres.connection import SESSION, connect, is_alive, on_same_server, source_errors
 from walhouse.postgres.identity import SourceIdentity, read_identity, require_same
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fixtures.server import EmbeddedServer
     from tests.fixtures_server import Database
     from walhouse.config.connection import ConnectionSettings
 
@@ -222,3 +225,22 @@ def test_the_server_says_who_it_is_and_another_one_is_refused(database: Database
     ):
         with pytest.raises(WalhouseError, match="another one"):
             require_same(other, found)
+
+
+def test_sessions_of_one_work_are_on_one_server_though_its_address_leads_to_another_by_then(
+    database: Database, followed_server: EmbeddedServer
+) -> None:
+    other = followed_server.port
+    with switch_to(database.settings.port) as switch:
+        settings = replace(database.settings, port=switch.port)
+        with closing(connect(settings)) as connection:
+            pinned = on_same_server(settings, connection)
+            connect(pinned).close()
+            connect(pinned, replication=True).close()
+            switch.to_port = other
+            elsewhere = Server(followed_server.dsn(), followed_server).settings()
+            pinned = replace(elsewhere, port=switch.port, server_since=pinned.server_since)
+            connect(replace(pinned, server_since=None)).close()
+            for replication in (False, True):
+                with pytest.raises(SourceUnreachableError, match="not the one that this command began with"):
+                    connect(pinned, replication=replication)

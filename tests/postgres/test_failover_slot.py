@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fixtures_standby import setting_on
-from walhouse.errors import SlotMismatchError
+from tests.fixtures_standby import database_on_both, setting_on, standby_of
+from walhouse.errors import SlotMismatchError, StandbyAwayError
 from walhouse.postgres.connection import connect
 from walhouse.postgres.failover_health import SUBJECT, failover_problems
 from walhouse.postgres.finding import Severity
+from walhouse.postgres.peek import peek_blocks
+from walhouse.postgres.probe import has_frames
 from walhouse.postgres.slot import create_slot, created_slot, find_slot, required_slot
+from walhouse.postgres.wal import readable_lsn
 
 if TYPE_CHECKING:
+    from fixtures.server import EmbeddedServer
     from tests.fixtures_server import Database
     from tests.fixtures_standby import Followed
     from walhouse.postgres.connection import Connection
@@ -77,6 +81,32 @@ def test_what_would_keep_capture_from_going_on_after_a_failover_is_found_before_
             assert finding(connection, name).severity is Severity.OK
     with closing(connect(followed.standby.settings)) as connection:
         assert "is a standby" in finding(connection, "none").problem
+
+
+def test_a_standby_that_is_away_is_named_and_not_waited_for_without_a_word_nor_taken_for_lost_changes(
+    followed_server: EmbeddedServer,
+) -> None:
+    with standby_of(followed_server) as standby, database_on_both(followed_server, standby) as both:
+        primary, name = both.primary, f"{both.primary.name}_slot"
+        with closing(connect(primary.settings)) as connection, both.keeping_slots():
+            if not has_such_slots(connection):
+                pytest.skip("no slot survives its server before PostgreSQL 17")
+            primary.execute("CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE t")
+            create_slot(connection, name, failover=True)
+            both.catch_up()
+            standby.stop()
+            assert finding(connection, name).severity is Severity.ERROR
+            primary.execute("INSERT INTO t VALUES (1)")
+            end = readable_lsn(connection)
+            for ask in (
+                lambda: list(peek_blocks(primary.settings, name, "p", end)),
+                lambda: has_frames(primary.settings, connection, name, "p", end),
+            ):
+                with pytest.raises(StandbyAwayError, match=f'"{standby.slot}" specified in'):
+                    ask()
+            standby.restart()
+            both.catch_up()
+            assert has_frames(primary.settings, connection, name, "p", end)
 
 
 def wait_for_copy(connection: Connection, name: str, *, there: bool) -> None:

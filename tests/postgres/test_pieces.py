@@ -84,7 +84,7 @@ def test_pieces_are_the_range_whatever_their_size(
     assert len(ends) > 2
     whole = _frames(peek_blocks(database.settings, slot, "p", window.end))
     assert len(whole) > 1500
-    assert _frames(pieces_blocks(database.settings, slot, "p", ends)) == whole
+    assert _frames(pieces_blocks(database.settings, slot, "p", window.start, ends)) == whole
     assert required_slot(connection, slot) == state
 
 
@@ -119,7 +119,7 @@ def test_copies_are_gone_afterwards_also_if_the_reader_stops(
 ) -> None:
     _write(database)
     window, state = _window(connection, slot)
-    blocks = pieces_blocks(database.settings, slot, "p", cut(window, state, size=PAGE_SIZE))
+    blocks = pieces_blocks(database.settings, slot, "p", window.start, cut(window, state, size=PAGE_SIZE))
     next(blocks)
     names = {name for (name,) in connection.execute("SELECT slot_name FROM pg_replication_slots WHERE temporary")}
     assert len({name for name in names if name.startswith(f"{slot}_ahead_")}) == 2
@@ -145,7 +145,7 @@ def test_without_slots_to_spare_the_range_is_read_at_once(
     with closing(connect(database.settings)) as holder, caplog.at_level(logging.INFO, "walhouse.capture"):
         for number in range(row[0] - 2):
             holder.execute("SELECT pg_create_physical_replication_slot(%s, false, true)", [f"{slot}_{number}"])
-        found = _frames(pieces_blocks(database.settings, slot, "p", ends))
+        found = _frames(pieces_blocks(database.settings, slot, "p", window.start, ends))
     assert found == _frames(peek_blocks(database.settings, slot, "p", window.end))
     assert "in one piece" in caplog.text
 
@@ -157,7 +157,7 @@ def test_a_user_who_may_have_one_connection_reads_the_range_at_once(
     _write(database)
     window, state = _window(connection, slot)
     settings = role("REPLICATION CONNECTION LIMIT 1")
-    found = _frames(pieces_blocks(settings, slot, "p", cut(window, state, size=PAGE_SIZE)))
+    found = _frames(pieces_blocks(settings, slot, "p", window.start, cut(window, state, size=PAGE_SIZE)))
     assert found == _frames(peek_blocks(database.settings, slot, "p", window.end))
 
 
@@ -166,7 +166,7 @@ def test_what_is_wrong_in_a_later_piece_is_an_error(database: Database, connecti
     database.execute("DROP PUBLICATION p", "INSERT INTO u VALUES (100000, 'x')")
     window, state = _window(connection, slot)
     with pytest.raises((DecodingNoticeError, PublicationMissingError), match="p"):
-        list(pieces_blocks(database.settings, slot, "p", cut(window, state, size=PAGE_SIZE)))
+        list(pieces_blocks(database.settings, slot, "p", window.start, cut(window, state, size=PAGE_SIZE)))
 
 
 def test_another_reader_of_the_slot_is_an_error_as_ever(database: Database, connection: Connection, slot: str) -> None:
@@ -180,4 +180,4 @@ def test_another_reader_of_the_slot_is_an_error_as_ever(database: Database, conn
         while required_slot(connection, slot).active_pid is None:
             time.sleep(0.02)
         with pytest.raises(SlotInUseError):
-            list(pieces_blocks(database.settings, slot, "p", cut(window, state, size=PAGE_SIZE)))
+            list(pieces_blocks(database.settings, slot, "p", window.start, cut(window, state, size=PAGE_SIZE)))

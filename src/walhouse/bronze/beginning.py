@@ -34,7 +34,7 @@ from walhouse.postgres.publication import (
     read_publication,
 )
 from walhouse.postgres.publication_change import require_unchanged
-from walhouse.postgres.slot import create_slot, drop_slot, find_slot, require_usable
+from walhouse.postgres.slot import create_slot, drop_slot, find_slot, require_all_from, require_usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -130,14 +130,7 @@ class Beginning:
                 lsn=str(progress.captured_to),
             )
         require_usable(slot, database=self._settings.connection.database)
-        if slot.confirmed_flush_lsn is None or slot.confirmed_flush_lsn > progress.captured_to:
-            raise SlotGapError(
-                f"The replication slot {slot.name} stands at {slot.confirmed_flush_lsn}, later than bronze, which ends "
-                f"at {progress.captured_to}: the changes between are gone from the slot.",
-                slot=slot.name,
-                bronze_lsn=str(progress.captured_to),
-                slot_lsn=str(slot.confirmed_flush_lsn),
-            )
+        require_all_from(slot, progress.captured_to)
         return slot
 
     def _renamed(self, progress: Progress) -> str | None:

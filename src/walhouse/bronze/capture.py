@@ -22,6 +22,7 @@ from walhouse.bronze.stream import Stream
 from walhouse.errors import NotStreamingError
 from walhouse.lsn import Lsn
 from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.connection import on_same_server
 from walhouse.postgres.encoding import require_encoding
 from walhouse.postgres.heartbeat import Heartbeat
 from walhouse.postgres.identity import read_identity, require_continued, require_not_set_back
@@ -56,9 +57,11 @@ class Capture:
         relations: RelationCatalog,
         conn: Connection,
     ) -> None:
+        # tasks, slot and snapshots are on the server whose positions are asked for here
+        settings = replace(settings, connection=on_same_server(settings.connection, conn))
         self._spark = spark
         self._layout = layout
-        self._settings = settings
+        self.settings = self._settings = settings
         self._relations = relations
         self._conn = conn
         self._heartbeat = (

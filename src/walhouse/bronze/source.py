@@ -75,7 +75,7 @@ class WalRangePlan:
             lone_messages.update(_lone_messages(rows, window.end))
             return masks.masked(without_unwanted_messages(rows, self.messages), decoder.relations)
 
-        for blocks in pieces_blocks(self.settings, self.slot, self.publication, self.pieces):
+        for blocks in pieces_blocks(self.settings, self.slot, self.publication, window.start, self.pieces):
             yield from map(finished, decoder.decode(_taken(blocks)))
         counts = {name: int(value) for name, value in asdict(decoder.finish()).items() if value is not None}
         counts["relations"] += len(self.announced)

@@ -32,6 +32,8 @@ class ConnectionSettings:
     """Whether the server is to refuse whatever would write (``read.only``)."""
     initial_statements: tuple[str, ...] = field(default=(), repr=False)
     """SQL to run after each connect, in order (``database.initial.statements``); may hold what nobody is to see."""
+    server_since: str | None = None
+    """Since when the only server runs that a session may be on; None: on whichever answers."""
 
     def parameters(self) -> dict[str, str | int]:
         """libpq's connection parameters (PostgreSQL documentation, "Parameter Key Words"), the password among them."""

@@ -1,4 +1,5 @@
-"""That a file system takes no more, whoever says so: Python, Arrow, delta-rs, Hadoop.
+"""That the lake takes no more: a file system, whoever says so (Python, Arrow, delta-rs, Hadoop), or a table to which
+somebody else wrote at the same moment.
 
 Invariant: what a source or a task's own error says of the server's disks is left as it is.
 """
@@ -10,7 +11,8 @@ from contextlib import contextmanager
 from errno import EACCES, EDQUOT, ENOSPC, EROFS
 from typing import TYPE_CHECKING, Final
 
-from walhouse.errors import ForeignCommitError, LakeNotWritableError, WalhouseError
+from walhouse.errors import ForeignCommitError, ForeignWriteError, LakeError, LakeNotWritableError, WalhouseError
+from walhouse.lakehouse.conditions import spark_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,9 +21,12 @@ _REASONS: Final = tuple(map(os.strerror, (ENOSPC, EDQUOT, EROFS, EACCES)))
 """In the system's words, which all of them repeat."""
 
 
+_CONFLICT: Final = "DELTA_CONCURRENT_"
+
+
 @contextmanager
 def on_lake() -> Iterator[None]:
-    """Wrap what writes to the lake. Raises LakeNotWritableError in place of an error that says so."""
+    """Wrap what writes to the lake. Raises LakeNotWritableError or ForeignWriteError for an error that says so."""
     try:
         yield
     except Exception as error:
@@ -35,7 +40,15 @@ def _is_another(error: Exception) -> bool:
     return isinstance(error, WalhouseError) and not isinstance(error, ForeignCommitError)
 
 
-def _refused(error: Exception) -> LakeNotWritableError | None:
+def _refused(error: Exception) -> LakeError | None:
+    condition = spark_condition(error) or ""
+    if condition.startswith(_CONFLICT):
+        return ForeignWriteError(
+            "Somebody else wrote to a table of the lake while this command did, and Delta refused this command's"
+            f" commit ({condition}).",
+            safe="What was committed is whole, and what was not is done again; nothing is lost.",
+            condition=condition,
+        )
     text = str(error)
     reason = next((reason for reason in _REASONS if reason in text), None)
     if reason is None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from walhouse.errors import (
+    ForeignWriteError,
     LakeNotWritableError,
     LockTimeoutError,
     NoFreeSlotError,
@@ -19,6 +20,7 @@ from walhouse.errors import (
     SlotInUseError,
     SnapshotLostError,
     SourceUnreachableError,
+    StandbyAwayError,
     StandbyIdleError,
     StandbyNotStillError,
     StandbyNotStreamingError,
@@ -51,11 +53,13 @@ POLICY: Final[dict[type[WalhouseError], Retry]] = {
     SnapshotLostError: Retry(delay_seconds=2, times=3),
     RecoveryConflictError: Retry(delay_seconds=2, times=6),
     PromotedError: Retry(delay_seconds=1, times=3),
+    StandbyAwayError: Retry(delay_seconds=5, times=60),
     StandbyIdleError: Retry(delay_seconds=5, times=10),
     StandbyNotStillError: Retry(delay_seconds=5, times=10),
     StandbyNotStreamingError: Retry(delay_seconds=2, times=30),
     TableChangedError: Retry(delay_seconds=2, times=6),
     WorkerLostError: Retry(delay_seconds=2, times=2),
+    ForeignWriteError: Retry(delay_seconds=2, times=30),
     LakeNotWritableError: Retry(delay_seconds=60, times=60),  # an hour, for somebody to make room
 }
 """Used by continuous runs: whoever runs a single command sees the error at once, but for ``PASSING``."""

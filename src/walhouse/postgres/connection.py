@@ -7,12 +7,13 @@ same text in every session of walhouse, in the stream and in a snapshot.
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from psycopg import sql
 
-from walhouse.errors import SourceError
+from walhouse.errors import SourceError, SourceUnreachableError
 from walhouse.postgres.failure import Subject, explain_failure, may_quote_values
 
 if TYPE_CHECKING:
@@ -61,6 +62,9 @@ SESSION: Final[Mapping[str, str]] = {
     "tcp_user_timeout": "90000",
 }
 
+_SINCE: Final = "extract(epoch FROM pg_catalog.pg_postmaster_start_time())::text"
+"""To the microsecond: no two servers say the same, and one that was restarted says another."""
+
 _NETWORK: Final[Mapping[str, int]] = {
     "connect_timeout": 15,
     "keepalives_idle": 30,
@@ -83,7 +87,8 @@ def connect(
 ) -> Connection:
     """A session with all of ``SESSION``. ``replication`` opens a WAL sender that also takes SQL (simple protocol).
 
-    Raises SourceUnreachableError, AuthenticationError, PrivilegeError, NoFreeSlotError.
+    Raises SourceUnreachableError, also for another server than ``on_same_server`` allows; AuthenticationError,
+    PrivilegeError, NoFreeSlotError.
     """
     mode = {"replication": "database"} if replication else {}
     parameters: dict[str, Any] = {**_NETWORK, **settings.parameters(), **mode}
@@ -93,10 +98,22 @@ def connect(
             unless_ready.callback(connection.close)
             for statement in settings.initial_statements:
                 connection.execute(statement.encode())
-            connection.execute(_session(connection, lock_timeout_seconds, read_only=read_only or settings.read_only))
+            read_only = read_only or settings.read_only
+            since = connection.execute(_session(connection, lock_timeout_seconds, read_only=read_only)).fetchone()
+            if since is None or settings.server_since not in {None, since[0]}:
+                raise _another_server(settings)
             unless_ready.pop_all()
         connection.autocommit = autocommit
     return connection
+
+
+def on_same_server(settings: ConnectionSettings, connection: Connection) -> ConnectionSettings:
+    """Settings for sessions that are all on the connection's server, as it runs now.
+
+    An address can lead elsewhere from one session to the next: a standby took over, or several servers share it. How
+    far the one's WAL is says nothing of the other's.
+    """
+    return replace(settings, server_since=one_row(connection, f"SELECT {_SINCE}")[0])
 
 
 def is_alive(connection: Connection) -> bool:
@@ -139,7 +156,8 @@ def one_row(connection: Connection, query: LiteralString, parameters: Sequence[o
 
 
 def _session(connection: Connection, lock_timeout_seconds: float, *, read_only: bool) -> sql.Composed:
-    """All settings in one round trip. SET wins over the environment and passes through poolers, unlike ``options``."""
+    """All settings in one round trip, and since when the server runs. SET wins over the environment and passes through
+    poolers, unlike ``options``."""
     settings = dict(SESSION)
     settings["lock_timeout"] = f"{round(lock_timeout_seconds * 1000)}ms"
     settings["default_transaction_read_only"] = "on" if read_only else "off"
@@ -148,4 +166,15 @@ def _session(connection: Connection, lock_timeout_seconds: float, *, read_only: 
     statements = (
         sql.SQL("SET {} = {}").format(sql.Identifier(name), sql.Literal(value)) for name, value in settings.items()
     )
-    return sql.SQL("; ").join(statements)
+    return sql.SQL("; ").join([sql.SQL("SELECT {}").format(sql.SQL(_SINCE)), *statements])
+
+
+def _another_server(settings: ConnectionSettings) -> SourceUnreachableError:
+    return SourceUnreachableError(
+        f"The server that answers at {settings.host}:{settings.port} is not the one that this command began with: it"
+        " was restarted, another one took its place, or several stand behind the address.",
+        safe="Nothing was read there; what bronze holds is safe.",
+        todo="Run again. If several servers stand behind the address, give that of one: the slot is on one of them.",
+        host=settings.host,
+        port=settings.port,
+    )

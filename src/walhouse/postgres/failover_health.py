@@ -5,10 +5,10 @@ Invariant: a check reads only. Source: PostgreSQL documentation, "Replication Sl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from walhouse.postgres.connection import one_row
-from walhouse.postgres.finding import Finding, ok, warning
+from walhouse.postgres.finding import Finding, error, ok, warning
 from walhouse.postgres.slot import refusal_of_failover
 
 if TYPE_CHECKING:
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from walhouse.postgres.slot import SlotState
 
 SUBJECT = "connector.slot.failover"
+
+_AWAY: Final = """
+    SELECT name FROM (SELECT trim(both '" ' FROM unnest(string_to_array(
+        current_setting('synchronized_standby_slots'), ','))) AS name) AS named
+    WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = name AND active)"""
+"""Slots that the server waits for, and nobody reads."""
 
 
 def failover_problems(connection: Connection, name: str, state: SlotState | None) -> Iterator[Finding]:
@@ -33,7 +39,15 @@ def failover_problems(connection: Connection, name: str, state: SlotState | None
         )
         return
     (standbys,) = one_row(connection, "SELECT current_setting('synchronized_standby_slots')")
-    if standbys:
+    away = connection.execute(_AWAY).fetchall() if standbys else []
+    if away:
+        yield error(
+            SUBJECT,
+            f"Nothing is captured before {', '.join(slot for (slot,) in away)} has it, and no standby follows by that"
+            " slot now.",
+            "Bring the standby back, or take its slot out of synchronized_standby_slots.",
+        )
+    elif standbys:
         yield ok(SUBJECT, f"nothing is captured before {standbys} has it")
     else:
         yield warning(

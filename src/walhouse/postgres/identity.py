@@ -62,9 +62,26 @@ def require_continued(
         return
     if (found.system_identifier, found.database) == (expected.system_identifier, expected.database):
         left = _left_at(settings, found.timeline, expected.timeline)
-        if left is not None and reached <= left:
+        if left is not None:
+            _require_past(left, reached, expected, found)
             return
     require_same(expected, found)
+
+
+def _require_past(left: Lsn, reached: Lsn, expected: SourceIdentity, found: SourceIdentity) -> None:
+    """Raises SourceChangedError if bronze has more of the earlier timeline than the standby had that took over."""
+    if reached <= left:
+        return
+    raise SourceChangedError(
+        f"A standby took over that had the WAL up to {left} (timeline {found.timeline}), and bronze has it up to"
+        f" {reached}: what committed between the two is not in the source any more.",
+        safe="Nothing was read from it; what bronze holds is safe.",
+        todo="`walhouse sql 'SELECT * FROM bronze.wal_readable WHERE commit_lsn >="
+        f" {int(left)}'` shows what only bronze has. Begin a new lake for this server; slot.failover, and"
+        " synchronized_standby_slots on the server, keep that from happening again.",
+        expected=str(expected),
+        found=str(found),
+    )
 
 
 def require_not_set_back(connection: Connection, source: SourceIdentity, reached: Lsn) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from psycopg import sql
 
-from walhouse.errors import DecodingNoticeError
+from walhouse.errors import DecodingNoticeError, SourceError, StandbyAwayError
 from walhouse.names import quote_postgres
 from walhouse.postgres.connection import connect
 from walhouse.postgres.copy_out import copied_blocks
@@ -36,11 +36,15 @@ _PEEK: Final = sql.SQL(
 )
 
 
+_WAITS_FOR: Final = "synchronized_standby_slots"
+"""The setting that the server names where it waits, without end, for a standby that does not follow."""
+
+
 def peek_blocks(settings: ConnectionSettings, slot: str, publication: str, upto: Lsn) -> Iterator[list[bytes]]:
     """The blocks of a binary COPY of (lsn, xid, data), one a row; header and trailer of the COPY are among them.
 
     The rows are those of all commits that start before ``upto``, from the slot's position on. Raises
-    DecodingNoticeError, SlotInUseError, SlotMissingError, SlotInvalidatedError, SlotMismatchError,
+    DecodingNoticeError, StandbyAwayError, SlotInUseError, SlotMissingError, SlotInvalidatedError, SlotMismatchError,
     PublicationMissingError, TemporarySpaceError.
     """
     with closing(connect(settings)) as connection:
@@ -83,20 +87,29 @@ def decoded_blocks(
 
 @contextmanager
 def listening(connection: Connection, notices: list[str]) -> Iterator[None]:
-    """Collect what the server says beside its results: SQLSTATE and message, which name objects and hold no values."""
+    """Collect what the server says beside its results: SQLSTATE and message, which name objects and hold no values.
+
+    Raises StandbyAwayError if it is that it waits for a standby: the wait is ended.
+    """
 
     def note(diagnostic: psycopg.errors.Diagnostic) -> None:
         notices.append(f"{diagnostic.sqlstate} {diagnostic.message_primary}")
+        if _WAITS_FOR in notices[-1]:
+            connection.cancel_safe()
 
     connection.add_notice_handler(note)
     try:
         yield
+    except SourceError:
+        _require_no_wait(notices)
+        raise
     finally:
         connection.remove_notice_handler(note)
 
 
 def require_silence(notices: list[str], slot: str, upto: Lsn) -> None:
-    """Raises DecodingNoticeError if the server said anything while it decoded."""
+    """Raises DecodingNoticeError if the server said anything while it decoded; StandbyAwayError as ``listening``."""
+    _require_no_wait(notices)
     if notices:
         raise DecodingNoticeError(
             f"While it decoded the slot {slot} up to {upto}, the server said: {'; '.join(notices[:3])}."
@@ -106,4 +119,15 @@ def require_silence(notices: list[str], slot: str, upto: Lsn) -> None:
             f" {READ_ANEW}. Otherwise look at the server's log.",
             slot=slot,
             range=str(upto),
+        )
+
+
+def _require_no_wait(notices: list[str]) -> None:
+    waits = next((notice for notice in notices if _WAITS_FOR in notice), None)
+    if waits is not None:
+        raise StandbyAwayError(
+            f"The server sends nothing before its standby has it, and that does not follow: {waits}.",
+            safe="Nothing of this range was committed and the slot was not moved.",
+            todo="Bring the standby back. If it is gone for good, take its slot out of synchronized_standby_slots"
+            " (SELECT pg_reload_conf() afterwards): what is captured then may be more than the next primary has.",
         )

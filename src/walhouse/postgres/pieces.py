@@ -19,6 +19,7 @@ from walhouse.errors import SourceError
 from walhouse.lsn import PAGE_SIZE, Lsn, LsnRange
 from walhouse.postgres.connection import connect
 from walhouse.postgres.peek import decoded_blocks
+from walhouse.postgres.slot import require_all_from, required_slot
 from walhouse.postgres.slot_copy import copied_slot
 
 if TYPE_CHECKING:
@@ -50,12 +51,13 @@ def cut(window: LsnRange, slot: SlotState, *, size: int = PIECE) -> tuple[Lsn, .
 
 
 def pieces_blocks(
-    settings: ConnectionSettings, slot: str, publication: str, ends: Sequence[Lsn]
+    settings: ConnectionSettings, slot: str, publication: str, start: Lsn, ends: Sequence[Lsn]
 ) -> Iterator[list[bytes]]:
     """The blocks of the peeks of all pieces, in order, as ``peek_blocks`` has them of one.
 
     ``ends`` are those of ``cut``. The first piece is read from the slot itself, which must be free, the others from two
-    temporary copies in turn; where the server gives none, all is read at once. Raises as ``peek_blocks``.
+    temporary copies in turn; where the server gives none, all is read at once. Raises as ``peek_blocks``; and
+    SlotGapError, when all is read, if another reader moved the slot past ``start``, where the range begins.
     """
     with ExitStack() as opened:
         connection = opened.enter_context(closing(connect(settings)))
@@ -65,11 +67,12 @@ def pieces_blocks(
         later = zip(itertools.pairwise(ends), itertools.cycle(copies), strict=False)
         ahead = opened.enter_context(ThreadPoolExecutor(1, "walhouse-ahead"))
         piece = decoded_blocks(settings, connection, slot, publication, ends[0])
-        for (start, end), copy in later:
-            decoding = ahead.submit(copy.decoded, start, publication, end)
+        for (cut_at, end), copy in later:
+            decoding = ahead.submit(copy.decoded, cut_at, publication, end)
             yield from piece
             piece = decoding.result()
         yield from piece
+        require_all_from(required_slot(connection, slot), start)
 
 
 def _copies(settings: ConnectionSettings, slot: str, count: int, opened: ExitStack) -> list[SlotCopy]:

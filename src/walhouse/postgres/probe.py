@@ -26,7 +26,7 @@ def has_frames(settings: ConnectionSettings, connection: Connection, slot: str, 
 
     def ask() -> bool:
         notices: list[str] = []
-        with slot_errors(settings, slot, publication), listening(connection, notices):
+        with listening(connection, notices), slot_errors(settings, slot, publication):
             row = connection.execute(_PROBE, [slot, str(upto), quote_postgres(publication)]).fetchone()
         require_silence(notices, slot, upto)
         return row is not None

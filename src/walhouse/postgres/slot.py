@@ -20,6 +20,7 @@ from psycopg.rows import dict_row
 from walhouse.errors import (
     LockTimeoutError,
     SlotError,
+    SlotGapError,
     SlotInUseError,
     SlotInvalidatedError,
     SlotMismatchError,
@@ -126,6 +127,21 @@ def required_slot(connection: Connection, name: str) -> SlotState:
     if state is None:
         raise slot_missing(name)
     return require_usable(state, database=connection.info.dbname)
+
+
+def require_all_from(state: SlotState, start: Lsn) -> None:
+    """Raises SlotGapError if the slot does not send all that commits from ``start`` on, where bronze ends.
+
+    A slot never goes back while its server runs: what was read of it before this passes was all there.
+    """
+    if state.confirmed_flush_lsn is None or state.confirmed_flush_lsn > start:
+        raise SlotGapError(
+            f"The replication slot {state.name} stands at {state.confirmed_flush_lsn}, later than bronze, which ends "
+            f"at {start}: the changes between are gone from the slot.",
+            slot=state.name,
+            bronze_lsn=str(start),
+            slot_lsn=str(state.confirmed_flush_lsn),
+        )
 
 
 @contextmanager
