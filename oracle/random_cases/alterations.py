@@ -61,6 +61,20 @@ def _retyped(random: Random, table: Table) -> tuple[list[str], Table] | None:
     return [f"ALTER TABLE {table.sql} {change};"], _with(table, column, other)
 
 
+def _defaulted(random: Random, table: Table) -> tuple[list[str], Table] | None:
+    """Another default, or none any more."""
+    some = [column for column in table.free if not column.required or column.default is not None]
+    if not some:
+        return None
+    column = random.choice(some)
+    default = None
+    if column.default is None or random.random() < 0.5:
+        default = random_literal(random, column.type, required=column.required, as_default=True)
+    how = "DROP DEFAULT" if default is None else f"SET DEFAULT {default}"
+    statement = f"ALTER TABLE {table.sql} ALTER {column.sql} {how};"
+    return [statement], _with(table, column, replace(column, default=default))
+
+
 def _made_nullable(random: Random, table: Table) -> tuple[list[str], Table] | None:
     if not table.free:
         return None
@@ -104,6 +118,7 @@ ALL_WAYS: Final[tuple[Way, ...]] = (
     _renamed,
     _retyped,
     _retyped,
+    _defaulted,
     _made_nullable,
     _identified,
     _key_widened,

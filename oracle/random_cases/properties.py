@@ -23,7 +23,7 @@ MODES: Final[Mapping[str, tuple[str, ...]]] = {
     "hstore.handling.mode": ("json", "map"),
     "include.unknown.datatypes": ("false", "true"),
     "money.fraction.digits": ("2", "0", "3"),
-    "skipped.operations": ("t", "none", "u", "c,d"),
+    "skipped.operations": ("t", "none", "u", "c,d", "u,t", "c,u,d"),
     "tombstones.on.delete": ("true", "false"),
     "skip.messages.without.change": ("false", "true"),
     "provide.transaction.metadata": ("true", "false"),
@@ -33,7 +33,8 @@ MODES: Final[Mapping[str, tuple[str, ...]]] = {
 """Four of ten cases give each."""
 
 RARER: Final[Mapping[str, tuple[str, ...]]] = {
-    "unavailable.value.placeholder": ("gone", "hex:c5be00"),
+    "unavailable.value.placeholder": ("gone", "hex:c5be00", ""),
+    "event.converting.failure.handling.mode": ("skip",),
     "topic.delimiter": ("-", "_"),
     "schema.name.adjustment.mode": ("avro", "avro_unicode"),
     "field.name.adjustment.mode": ("avro", "avro_unicode"),
@@ -46,7 +47,7 @@ RARER: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """One of ten does."""
 
-_CUT: Final = "column.truncate.to.3.chars"
+_CUT: Final = ("column.truncate.to.3.chars", "column.truncate.to.0.chars", "column.truncate.to.9.chars")
 _HIDDEN: Final = (
     "column.mask.with.0.chars",
     "column.mask.with.5.chars",
@@ -65,6 +66,7 @@ def random_properties(random: Random, tables: list[Table], *, is_snapshot: bool)
     given |= {name: random.choice(values) for name, values in RARER.items() if random.random() < 0.1}
     keeps_keys = is_snapshot or given.get("skip.messages.without.change") == "true"
     ways: tuple[Callable[[Random, list[Table]], dict[str, str]], ...] = (
+        _hidden,
         _hidden,
         _cut,
         _without_some if keeps_keys else _some_columns,
@@ -123,7 +125,7 @@ def _hidden(random: Random, tables: list[Table]) -> dict[str, str]:
 
 
 def _cut(random: Random, tables: list[Table]) -> dict[str, str]:
-    return {_CUT: _columns(random, tables)}
+    return {random.choice(_CUT): _columns(random, tables)}
 
 
 def _some_columns(random: Random, tables: list[Table]) -> dict[str, str]:
@@ -163,7 +165,8 @@ def _key_columns(random: Random, tables: list[Table]) -> dict[str, str]:
     some: list[Column] = random.sample(fit, min(random.randint(1, 2), len(fit)))
     if not some or " " in _pattern(table):
         return {}
-    return {"message.key.columns": f"{_pattern(table)}:{','.join(each.name for each in some)}"}
+    pattern = ".*" if random.random() < 0.3 else _pattern(table)
+    return {"message.key.columns": f"{pattern}:{','.join(each.name for each in some)}"}
 
 
 def _can_be_key(column: Column) -> bool:

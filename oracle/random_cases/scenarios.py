@@ -93,11 +93,35 @@ def _changes(random: Random, tables: list[Table], ways: Sequence[Way]) -> list[s
     changes = [_FIRST, _insert(random, tables[0])]
     for _ in range(random.randint(3, 6)):
         changes += _transaction(random, tables)
-        if random.random() < 0.25:
+        choice = random.random()
+        if choice < 0.25:
             number = random.randrange(len(tables))
             made, tables[number] = altered(random, tables[number], ways)
             changes += made
+        elif choice < 0.4:
+            changes += _altering(random, tables, ways)
     return changes
+
+
+def _altering(random: Random, tables: list[Table], ways: Sequence[Way]) -> list[str]:
+    """A transaction in which a table is altered amid its changes; half of them are taken back to before that."""
+    number = random.randrange(len(tables))
+    before = tables[number]
+    made, after = altered(random, before, ways)
+    statements = [_sure_statement(random, before), "SAVEPOINT a;", *made, _sure_statement(random, after)]
+    if random.random() < 0.5:
+        statements.append("ROLLBACK TO a;")
+        after = before
+    tables[number] = after
+    return ["BEGIN;", *statements, _sure_statement(random, after), "COMMIT;"]
+
+
+def _sure_statement(random: Random, table: Table) -> str:
+    """One that no key keeps the server from taking."""
+    if table.free and table.can_change and random.random() < 0.6:
+        column = random.choice(table.free)
+        return f"UPDATE {table.sql} SET {column.sql} = {_new_value(random, table, column)};"
+    return _insert(random, table)
 
 
 def _transaction(random: Random, tables: list[Table]) -> list[str]:
@@ -124,7 +148,7 @@ def _statement(random: Random, tables: list[Table]) -> str:
     where = f" WHERE ctid = (SELECT ctid FROM {table.sql} LIMIT 1)" if random.random() < 0.85 else ""
     if choice < 0.85:
         some = random.sample(table.written, random.choice((1, 1, min(2, len(table.written)))))
-        values = ", ".join(f"{column.sql} = {_value(random, table, column)}" for column in some)
+        values = ", ".join(f"{column.sql} = {_new_value(random, table, column)}" for column in some)
         return f"UPDATE {table.sql} SET {values}{where};"
     return f"DELETE FROM {table.sql}{where};"
 
@@ -135,7 +159,17 @@ def _insert(random: Random, table: Table) -> str:
         f"({', '.join(_value(random, table, column) for column in table.written)})"
         for _ in range(random.choice((1, 1, 1, 2)))
     ]
-    return f"INSERT INTO {table.sql} ({names}) VALUES {', '.join(rows)} ON CONFLICT DO NOTHING;"
+    taken = "DO NOTHING"
+    if table.key and table.can_change and table.unique is None and len(rows) == 1 and random.random() < 0.3:
+        column = random.choice(table.written)
+        key = ", ".join(each.sql for each in table.columns if each.name in table.key)
+        taken = f"({key}) DO UPDATE SET {column.sql} = excluded.{column.sql}"
+    return f"INSERT INTO {table.sql} ({names}) VALUES {', '.join(rows)} ON CONFLICT {taken};"
+
+
+def _new_value(random: Random, table: Table, column: Column) -> str:
+    """Now and then the old one."""
+    return column.sql if random.random() < 0.1 else _value(random, table, column)
 
 
 def _value(random: Random, table: Table, column: Column) -> str:

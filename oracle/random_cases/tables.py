@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from oracle.random_cases.types import KEY_TYPES, random_literal, random_type
+from oracle.random_cases.types import HASHED_KEY_TYPES, KEY_TYPES, random_literal, random_type
 from walhouse.names import quote_postgres
 
 if TYPE_CHECKING:
@@ -154,7 +154,11 @@ def random_table(random: Random, number: int, *, can_have_partitions: bool) -> T
         key=tuple(column.name for column in key),
         unique=unique,
         partial=unique is not None and random.random() < 0.2,
-        partitioned=can_have_partitions and bool(key) and unique is None and random.random() < 0.1,
+        partitioned=can_have_partitions
+        and bool(key)
+        and key[0].type in HASHED_KEY_TYPES
+        and unique is None
+        and random.random() < 0.1,
     )
     often = ["FULL", "FULL"] if not key else ["DEFAULT", "DEFAULT", "DEFAULT", "FULL", "FULL"]
     return replace(table, identity=random.choice([*often, *table.identities()]))

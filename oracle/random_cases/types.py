@@ -106,7 +106,17 @@ TYPES: Final = tuple(dict.fromkeys((*SPECIAL, *MAKERS)))
 NEVER_REQUIRED: Final = frozenset({"bit(11)[]", "ltree[]", "tsvector[]", "mood[]"})
 """Arrays that the engine may give no value, which stops it in a required column."""
 
-KEY_TYPES: Final = ("int4", "int8", "text", "uuid", "date", "numeric(8,2)", "varchar(40)", "mood")
+HASHED_KEY_TYPES: Final = ("int4", "int8", "text", "uuid", "date", "numeric(8,2)", "varchar(40)", "mood")
+"""Of keys by which a table may be partitioned, too."""
+
+KEY_TYPES: Final = (
+    *HASHED_KEY_TYPES * 4,
+    *("int2", "oid", "bool", "numeric(30,10)", "price", "money"),
+    *("citext", "char(12)", "bpchar", "varchar", "code", "name", '"char"', "ltree", "jsonb"),
+    *("bytea", "bit(1)", "bit(11)", "varbit(9)"),
+    *("time", "time(3)", "timetz", "timestamp(3)", "timestamptz", "timestamptz(0)", "interval"),
+    *("inet", "macaddr", "int4range", "tstzrange", "int4[]", "text[]", "uuid[]", "tsvector", "pg_lsn"),
+)
 
 NO_DEFAULTS: Final = frozenset({"'24:00:00'"})
 """Literals whose default Java prints in its own way."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.pgoutput import encoder
 from tests.pgoutput.decoding import Selection, decode, frames_of, plan
-from tests.pgoutput.encoder import UNCHANGED, Frame
+from tests.pgoutput.encoder import UNCHANGED, Frame, text
 from walhouse.errors import (
     FrameError,
     TruncatedFrameError,
@@ -145,6 +145,16 @@ def test_an_old_tuple_that_lacks_a_value_is_refused() -> None:
         decode(within(encoder.delete(OID, ["1", UNCHANGED], "O")))
 
 
+@pytest.mark.parametrize("filler", ["", "x" * 5_000], ids=["short", "long"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_value_with_the_character_that_parts_values_is_refused_and_never_read_as_two(place: int, filler: str) -> None:
+    row = ["1", "a" + filler]
+    row[place] += "\0b"
+    with pytest.raises(FrameError, match=r"U\+0000") as raised:
+        decode(within(encoder.insert(OID, ["1", filler]), encoder.insert(OID, row)))
+    assert raised.value.fields == {"lsn": Lsn(103), "offset": encoder.insert(OID, row).rindex(b"\0b")}
+
+
 @pytest.mark.parametrize("row", [["1"], ["1", "a", "b"], []])
 def test_a_tuple_with_another_number_of_columns_than_its_relation_is_refused(row: list[str]) -> None:
     with pytest.raises(FrameError, match="number of columns") as raised:
@@ -188,8 +198,14 @@ def test_a_commit_without_its_begin_is_refused(cuts: list[int]) -> None:
 
 @pytest.mark.parametrize(
     "commit",
-    [encoder.commit(1_001, TS), encoder.commit(1_000, TS + 1), encoder.commit(1_000, TS, flags=1)],
-    ids=["lsn", "time", "flags"],
+    [
+        encoder.commit(1_001, TS),
+        encoder.commit(1_000, TS + 1),
+        encoder.commit(1_000, TS, flags=1),
+        encoder.commit(1_000, TS, end_lsn=1_000),
+        encoder.commit(1_000, TS, end_lsn=2**63 + 1_048),
+    ],
+    ids=["lsn", "time", "flags", "empty record", "end beyond 63 bits"],
 )
 @pytest.mark.parametrize("cuts", [[], [1]])
 def test_a_commit_that_does_not_agree_with_its_begin_is_refused(commit: bytes, cuts: list[int]) -> None:
@@ -218,8 +234,10 @@ def test_an_origin_after_the_first_change_is_refused() -> None:
         encoder.relation(OID, "public", "t", "d", [("id", 23, -1, True)]).replace(b"\1id", b"\2id"),
         b"M\2" + bytes(8) + b"p\0" + bytes(4),
         b"M\1" + bytes(8) + b"p\0\xff\xff\xff\xff",
+        b"R" + struct.pack(">I", OID) + text("public") + text("t") + b"d\xff\xff",
+        encoder.truncate([OID], 4),
     ],
-    ids=["identity", "name", "column flags", "message flags", "length"],
+    ids=["identity", "name", "column flags", "message flags", "length", "column count", "truncate options"],
 )
 def test_a_value_that_the_protocol_does_not_have_is_refused(data: bytes) -> None:
     with pytest.raises(FrameError) as raised:

@@ -97,3 +97,9 @@ def test_a_trailer_before_the_end_is_refused() -> None:
     row = copy_block(Frame(b"x", 1))
     with pytest.raises(FrameError):
         frames_from_copy([row, TRAILER, row])
+
+
+def test_an_lsn_beyond_63_bits_is_refused() -> None:
+    with pytest.raises(FrameError, match="63 bits") as raised:
+        frames_from_copy(copy_blocks([Frame(b"B", 5), Frame(b"B", 2**63)]))
+    assert raised.value.fields == {"row": 1, "offset": 6}

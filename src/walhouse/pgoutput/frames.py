@@ -104,7 +104,10 @@ def frames_from_copy(blocks: Sequence[bytes | memoryview]) -> Frames:
     if wrong.any():
         raise FrameError("A row of the peek is not (pg_lsn, xid, bytea).", row=first_true(wrong), offset=0)
     _check_lengths(length, there)
-    return Frames(buffer, starts + _ROW_HEADER, ends, read_int64(buffer, starts + 6), length_and_xid & 0xFFFFFFFF)
+    lsn = read_int64(buffer, starts + 6)
+    if (lsn < 0).any():
+        raise FrameError("An LSN lies beyond 63 bits.", row=first_true(lsn < 0), offset=6)
+    return Frames(buffer, starts + _ROW_HEADER, ends, lsn, length_and_xid & 0xFFFFFFFF)
 
 
 def _check_lengths(length: Int64s, there: Int64s) -> None:

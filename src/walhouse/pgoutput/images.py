@@ -1,6 +1,7 @@
 """Before and after images: the kept values of tuples, packed (``walhouse.pgoutput.image``).
 
-Invariant: the text at place ``p`` of an image is the value of the relation description's column ``p``.
+Invariant: the text at place ``p`` of an image is the value of the relation description's column ``p``; so a value that
+has the separator in it is an error.
 """
 
 from __future__ import annotations
@@ -91,8 +92,30 @@ def images(
     offsets, picks = _picks(tuples, relation, relations)
     kinds = tuples.kinds if picks is None else tuples.kinds[picks]
     unsent = _names(kinds == UNCHANGED, offsets, rows, relation, relations)
-    packed = _packed_singly if frames.size > _LONG * len(kinds) else _packed
-    return Images(rows, packed(frames, tuples, offsets, picks)), unsent
+    pack = _packed_singly if frames.size > _LONG * len(kinds) else _packed
+    packed = pack(frames, tuples, offsets, picks)
+    if _count_separators(packed) != len(kinds) - np.count_nonzero(np.diff(offsets)):
+        raise _separator_found(frames, tuples, frame_of)
+    return Images(rows, packed), unsent
+
+
+def _count_separators(packed: pa.StringArray) -> int:
+    _, offsets, data = packed.buffers()
+    if data is None:
+        return 0
+    first, last = (int(end) for end in np.frombuffer(offsets, np.int32)[packed.offset :][[0, len(packed)]])
+    octets = np.frombuffer(data, np.uint8)[first:last]
+    return len(octets) - int(np.count_nonzero(octets))  # faster than to compare each
+
+
+def _separator_found(frames: Frames, tuples: Tuples, frame_of: Int64s) -> FrameError:
+    """The error about the first value with a separator in it."""
+    at = np.flatnonzero(frames.buffer == ord(SEPARATOR))
+    bound = np.searchsorted(tuples.bounds, at, side="right")
+    inside = bound % 2 == 1  # past a value's start, and not past its end
+    found = first_true(inside)
+    owner = int(np.searchsorted(tuples.offsets, bound[found] // 2, side="right")) - 1
+    return frames.failure(FrameError, "A value has U+0000 in it.", int(frame_of[owner]), int(at[found]))
 
 
 def _packed(frames: Frames, tuples: Tuples, offsets: Int64s, picks: Int64s | None) -> pa.StringArray:

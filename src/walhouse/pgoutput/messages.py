@@ -39,6 +39,7 @@ MESSAGE: Final = ord("M")
 _KNOWN: Final = np.zeros(256, np.bool_)
 _KNOWN[list(b"BCORYIUDTM")] = True
 _REPLICA_IDENTITIES: Final = "dnfi"
+_TRUNCATE_OPTIONS: Final = 3
 _Message = TypeVar("_Message")
 
 
@@ -213,7 +214,10 @@ def _relation(reader: _Reader) -> RelationMessage:
     identity = chr(reader.uint8())
     if identity not in _REPLICA_IDENTITIES:
         reader.refuse(f"A relation has the unknown replica identity {identity!r}.")
-    columns = tuple(_column(reader) for _ in range(reader.int16()))
+    count = reader.int16()
+    if count < 0:
+        reader.refuse("A count of columns is negative.")
+    columns = tuple(_column(reader) for _ in range(count))
     return RelationMessage(oid, TableName(schema, table), identity, columns)
 
 
@@ -233,6 +237,8 @@ def _truncate(reader: _Reader) -> TruncateMessage:
     count, options = reader.int32(), reader.uint8()
     if count < 0:
         reader.refuse("A count of relations is negative.")
+    if options > _TRUNCATE_OPTIONS:
+        reader.refuse(f"A truncate has the unknown options {options:#x}.")
     return TruncateMessage(tuple(reader.uint32() for _ in range(count)), options)
 
 

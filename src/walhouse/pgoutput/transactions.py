@@ -185,6 +185,7 @@ def _check_commits(frames: Frames, commits: Int64s, lsn: Int64s, ts: Int64s) -> 
     wrong = (
         (frames.buffer[at + 1] != 0)
         | (read_int64(frames.buffer, at + 2) != lsn)
+        | (read_int64(frames.buffer, at + 10) <= lsn)  # where its record ends
         | (read_int64(frames.buffer, at + 18) + POSTGRES_EPOCH != ts)
     )
     if wrong.any():
