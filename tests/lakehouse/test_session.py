@@ -127,7 +127,7 @@ def test_a_session_without_delta_is_refused_by_name() -> None:
         [sys.executable, "-c", script], capture_output=True, encoding="utf-8", timeout=120, check=False
     )
     assert done.stderr.splitlines()[-1].startswith(
-        "walhouse.errors.ConfigurationError: The Spark session that is active in this process does not know Delta."
+        "walhouse.errors.usage.ConfigurationError: The Spark session that is active in this process does not know"
     )
 
 

@@ -22,6 +22,6 @@ def test_importing_the_decoder_imports_neither_spark_nor_a_driver() -> None:
     foreign, own = output.splitlines()
     assert foreign == "[]"
     assert all(
-        name in ("walhouse.errors", "walhouse.lsn", "walhouse.names") or name.startswith("walhouse.pgoutput")
+        name in ("walhouse.lsn", "walhouse.names") or name.startswith(("walhouse.errors", "walhouse.pgoutput"))
         for name in eval(own)
     )
