@@ -42,7 +42,6 @@ from walhouse.names import TableName, Tables, table_names
 from walhouse.ops.reporting import Reporter, Silent
 from walhouse.ops.retry import Retry, despite_passing
 from walhouse.ops.status import Status, read_status
-from walhouse.postgres.check import check_source
 from walhouse.postgres.connection import connect, is_alive
 from walhouse.postgres.publication import drop_publication
 from walhouse.postgres.signal_table import ensure_signal_table
@@ -52,8 +51,7 @@ from walhouse.postgres.wal import flushed_lsn
 from walhouse.proof.verify import Proof, Verification
 from walhouse.rounds import Rounds, applied_report
 from walhouse.silver.records.events import EventLines, events
-from walhouse.silver.types.registry import silver_type
-from walhouse.wiring import capture_settings, events_settings, layers_of, layout_of, session_of, type_modes
+from walhouse.wiring import capture_settings, events_settings, findings, layers_of, layout_of, session_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -171,23 +169,7 @@ class Walhouse:
 
     def check(self) -> list[Finding]:
         """Pre-flight: what on the source would keep capture from working, and what to do about it."""
-        settings, modes = self._capture_settings, type_modes(self.configuration.connector)
-        return check_source(
-            self._connect(),
-            settings.connection,
-            slot=settings.slot,
-            begun=self.layout.has_begun and settings.snapshots.mode.streams(),
-            failover=settings.failover,
-            publication=settings.publication,
-            mode=settings.publication_mode,
-            selection=settings.selection,
-            via_root=settings.via_partition_root,
-            columns=self.configuration.connector.column_rules,
-            masks=settings.masks.rules,
-            notes=self.configuration.connector.schema_notes,
-            identities=settings.identities,
-            has_field=lambda column: silver_type(column, modes) is not None,
-        )
+        return findings(self.configuration, self._capture_settings, self.layout, self._connect())
 
     def capture(self, progress: Reporter | None = None, *, start_new_generation: bool = False) -> Progress:
         """Bring bronze up to the source's flushed LSN of now. The first time: the initial snapshot, then the stream.

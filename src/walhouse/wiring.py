@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from walhouse import __version__
 from walhouse.bronze.masking import MaskBook
-from walhouse.bronze.progress import read_pass
+from walhouse.bronze.progress import logged_end, read_pass
 from walhouse.bronze.requests.channels import SignalSettings
 from walhouse.bronze.settings import CaptureSettings, SnapshotSettings
 from walhouse.bronze.snapshots.modes import MODES, FixedPolicy, custom_mode
@@ -29,11 +29,13 @@ from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout, Writer
 from walhouse.lakehouse.session import get_session, require_usable
 from walhouse.lakehouse.tables import register_tables
 from walhouse.names import MESSAGES, TRANSACTIONS
+from walhouse.postgres.check import check_source
 from walhouse.postgres.watermarks import Watermarks
 from walhouse.silver.adjusted_names import NameMode
 from walhouse.silver.apply import apply_messages, apply_silver, apply_transactions
 from walhouse.silver.modes import BinaryMode, DecimalMode, HstoreMode, IntervalMode, TimeMode, TypeModes
 from walhouse.silver.settings import ConversionFailures, EventsSettings, SilverSettings
+from walhouse.silver.types.registry import silver_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from walhouse.config.connector import Connector
     from walhouse.config.lake import Lake
     from walhouse.names import TableName
+    from walhouse.postgres.connection import Connection
+    from walhouse.postgres.finding import Finding
 
 _MOST_CHUNKS: Final = 5_000
 """Of one pass: each of them is planned, and sent to its task."""
@@ -107,6 +111,30 @@ def capture_settings(configuration: Configuration) -> CaptureSettings:
         ),
         connector=connector.topic_prefix,
         flush_timeout_seconds=lake.flush_timeout_seconds,
+    )
+
+
+def findings(
+    configuration: Configuration, settings: CaptureSettings, layout: LakeLayout, connection: Connection
+) -> list[Finding]:
+    """What would keep capture from working, as ``settings`` have it; no Spark is started for it."""
+    modes, streams = type_modes(configuration.connector), settings.snapshots.mode.streams()
+    return check_source(
+        connection,
+        settings.connection,
+        slot=settings.slot,
+        begun=layout.has_begun and streams,
+        bronze_end=lambda: logged_end(layout) if streams else None,
+        failover=settings.failover,
+        publication=settings.publication,
+        mode=settings.publication_mode,
+        selection=settings.selection,
+        via_root=settings.via_partition_root,
+        columns=configuration.connector.column_rules,
+        masks=settings.masks.rules,
+        notes=configuration.connector.schema_notes,
+        identities=settings.identities,
+        has_field=lambda column: silver_type(column, modes) is not None,
     )
 
 

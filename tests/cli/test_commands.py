@@ -105,6 +105,22 @@ def test_check_tells_of_a_slot_that_is_gone_where_a_lake_goes_on_from_it(
     assert of_the_slot() == ["warning" if mode == "no_data" else "ok"]
 
 
+def test_check_tells_of_a_slot_that_another_reader_moved_past_what_bronze_has(
+    database: Database, configure: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the lake's copy does, or another lake on the same slot."""
+    database.execute(*SHOP)
+    conf = configure(snapshot_mode="no_data")
+    assert run(["capture", "--conf", conf]) == 0
+    assert run(["check", "--conf", conf]) == 0
+    (slot,) = slots(database)
+    database.execute("INSERT INTO orders VALUES (3, 'third', 3)")
+    database.execute(f"SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())")
+    capsys.readouterr()
+    assert run(["check", "--conf", conf]) == 0, "with when_needed the next run reads all anew"
+    assert "later than bronze" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_server_that_is_not_there_and_a_wrong_password_are_exit_code_3_without_a_traceback(
     configure: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

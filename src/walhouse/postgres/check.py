@@ -16,6 +16,7 @@ from walhouse.errors import (
     NoFreeSlotError,
     PrivilegeError,
     SlotError,
+    SlotGapError,
     SourceUnreachableError,
 )
 from walhouse.postgres.catalog import describe_tables
@@ -28,7 +29,7 @@ from walhouse.postgres.identity_health import planned_identities, with_planned
 from walhouse.postgres.publication import captured_tables, find_publication
 from walhouse.postgres.publication_health import publication_problems
 from walhouse.postgres.rule_health import NO_NOTES, ColumnHandling, rule_problems
-from walhouse.postgres.slot import find_slot, require_usable, retained_bytes
+from walhouse.postgres.slot import find_slot, require_all_from, require_usable, retained_bytes
 from walhouse.postgres.standby_health import standby_problems
 from walhouse.postgres.table_health import table_problems
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from walhouse.config.masks import MaskRule
     from walhouse.config.replica_identity import Identity
     from walhouse.config.schema_notes import SchemaNotes
+    from walhouse.lsn import Lsn
     from walhouse.names import TableName
     from walhouse.pgoutput.column import ColumnDescription
     from walhouse.postgres.connection import Connection
@@ -54,6 +56,7 @@ def check_source(
     *,
     slot: str,
     begun: bool = False,
+    bronze_end: Callable[[], Lsn | None] = lambda: None,
     failover: bool = False,
     publication: str,
     mode: str,
@@ -67,7 +70,9 @@ def check_source(
 ) -> list[Finding]:
     """All findings, in the order in which they should be mended. Raises SourceError only if the server goes away.
 
-    ``begun``: a lake goes on from the slot. ``columns``, ``masks`` and ``identities``: what the configuration says
+    ``begun``: a lake goes on from the slot; ``bronze_end``: from where on it needs all changes, if that is known, asked
+    for once the slot was looked at: a capture that runs commits first and moves the slot then.
+    ``columns``, ``masks`` and ``identities``: what the configuration says
     about columns and replica identities; ``has_field``: whether events show a column of its type.
     """
     state = find_publication(connection, publication)
@@ -79,7 +84,7 @@ def check_source(
     return [
         *_server(connection),
         *_replication_right(settings),
-        *_slot(connection, slot, found, settings.database, begun=begun),
+        *_slot(connection, slot, found, settings.database, begun=begun, bronze_end=bronze_end()),
         *(failover_problems(connection, slot, found) if failover else ()),
         *publication_problems(connection, publication, state, mode=mode, tables=tables, selection=selection),
         *planning,
@@ -139,7 +144,7 @@ def _replication_right(settings: ConnectionSettings) -> Iterator[Finding]:
 
 
 def _slot(
-    connection: Connection, name: str, state: SlotState | None, database: str, *, begun: bool
+    connection: Connection, name: str, state: SlotState | None, database: str, *, begun: bool, bronze_end: Lsn | None
 ) -> Iterator[Finding]:
     if state is None:
         missing = slot_missing(name)
@@ -150,6 +155,12 @@ def _slot(
         require_usable(state, database=database)
     except SlotError as refusal:
         yield error(f"slot {name}", refusal.problem, refusal.todo_text)
+        return
+    try:
+        if bronze_end is not None:
+            require_all_from(state, bronze_end)
+    except SlotGapError as gap:
+        yield warning(f"slot {name}", gap.problem, gap.todo_text)
         return
     retained = retained_bytes(connection, name) or 0
     if state.wal_status == "unreserved":
