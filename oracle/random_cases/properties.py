@@ -170,9 +170,8 @@ def _key_columns(random: Random, tables: list[Table]) -> dict[str, str]:
 
 
 def _can_be_key(column: Column) -> bool:
-    """Debezium takes no blanks there; the engine no NaN in a key, nor arrays of which it has no value."""
-    has_none = column.type.endswith("]") and column.type.startswith(("bit", "ltree"))
-    return " " not in column.name and not column.type.startswith("numeric") and not has_none
+    """Debezium takes no blanks there; the engine no NaN in a key."""
+    return " " not in column.name and not column.type.startswith("numeric")
 
 
 def _pattern(table: Table) -> str:

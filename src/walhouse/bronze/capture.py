@@ -61,7 +61,7 @@ class Capture:
         settings = replace(settings, connection=on_same_server(settings.connection, conn))
         self._spark = spark
         self._layout = layout
-        self.settings = self._settings = settings
+        self.settings = settings
         self._relations = relations
         self._conn = conn
         self._heartbeat = (
@@ -109,7 +109,7 @@ class Capture:
         ConfigurationError and ReplicaIdentityError if the identities that were asked for cannot be set.
         """
         require_encoding(self._conn)
-        source = read_identity(self._settings.connection)
+        source = read_identity(self.settings.connection)
         if self._durable.has_begun:
             self._go_on_with(source)
         self._set_identities()
@@ -119,7 +119,7 @@ class Capture:
             opening = self._first(source)
         reads = opening is not None
         if reads:
-            time.sleep(self._settings.snapshots.delay_seconds)
+            time.sleep(self.settings.snapshots.delay_seconds)
         while opening is not None:
             self.requests.read_whole(opening, report)
             opening = self._beginning.going_on(self.progress, starts=False)
@@ -127,14 +127,14 @@ class Capture:
         self._relations.refresh(progress.pass_number)
         if self._streams or progress.is_open:
             self._beginning.require_slot(progress)
-            advance(self._conn, self._settings.slot, progress.captured_to)
+            advance(self._conn, self.settings.slot, progress.captured_to)
         if starts and self._streams and not progress.is_open:
             self._look()
         if progress.is_open:
             self._durable.follow_to(insert_lsn(self._conn).page_aligned())
         if reads and self._streams:
             ask_to_flush(self._conn)  # what the stream is read up to, after what is told now
-            time.sleep(self._settings.snapshots.streaming_delay_seconds)
+            time.sleep(self.settings.snapshots.streaming_delay_seconds)
         self._settle(report)
         return self.progress
 
@@ -147,7 +147,7 @@ class Capture:
         """The source is the one that bronze was filled from, and nobody else fills it any more."""
         progress = self.progress
         known_to = reached(self._spark, self._layout, progress)
-        require_continued(self._settings.connection, progress.source, source, known_to)
+        require_continued(self.settings.connection, progress.source, source, known_to)
         require_not_set_back(self._conn, source, progress.captured_to)
         progress = self._durable.hold(replace(progress, source=source))
         told = () if progress.is_open else progress.untold
@@ -160,7 +160,7 @@ class Capture:
         first = self._beginning.first(source)
         if isinstance(first, Opening):
             return first
-        catalog = read_relations(self._conn, self._settings.publication, self._settings.selection)
+        catalog = read_relations(self._conn, self.settings.publication, self.settings.selection)
         self._durable.save(first, tuple(catalog.values()))
         return None
 
@@ -169,12 +169,12 @@ class Capture:
         if not self._streams:
             if self.progress.is_open:
                 self._run(self._durable.closing, report)
-            drop_slot(self._conn, self._settings.slot)
+            drop_slot(self._conn, self.settings.slot)
         self.requests.tell()
 
     def _set_identities(self) -> None:
         """Before tables are published: without a usable identity, published ones take no updates and deletes."""
-        settings = self._settings
+        settings = self.settings
         if settings.identities.entries:
             via_root = publishes_roots(self._conn, settings.publication, otherwise=settings.via_partition_root)
             tables = captured_tables(self._conn, settings.selection, via_root=via_root)
@@ -196,7 +196,7 @@ class Capture:
         if target <= self.progress.captured_to:
             return True
         return not has_frames(
-            self._settings.connection, self._conn, self._settings.slot, self._settings.publication, target
+            self.settings.connection, self._conn, self.settings.slot, self.settings.publication, target
         )
 
     def run(self, target: Lsn, report: Callable[[CaptureStep], None]) -> Progress:
@@ -211,7 +211,7 @@ class Capture:
         return progress
 
     def _run(self, target: Lsn, report: Callable[[CaptureStep], None]) -> Progress:
-        wait_flushed(self._conn, target, self._settings.flush_timeout_seconds)
+        wait_flushed(self._conn, target, self.settings.flush_timeout_seconds)
         while self.progress.captured_to < target:
             written = self._pass(self._end_of_pass(target), target, report)
             assert written, "no chunks are being read"
@@ -228,7 +228,7 @@ class Capture:
         return self.is_idle(target) or self._pass(self._end_of_pass(target), target, report)
 
     def _end_of_pass(self, target: Lsn) -> Lsn:
-        return min(target, Lsn(self.progress.captured_to + self._settings.max_pass_bytes))
+        return min(target, Lsn(self.progress.captured_to + self.settings.max_pass_bytes))
 
     def _pass(self, end: Lsn, target: Lsn, report: Callable[[CaptureStep], None]) -> bool:
         """False, and nothing was done, if it has to wait for chunks that are being read."""
@@ -238,7 +238,7 @@ class Capture:
         if written is None:
             return False
         self._durable.came(written)  # whatever becomes of the slot
-        advance(self._conn, self._settings.slot, written.captured_to)
+        advance(self._conn, self.settings.slot, written.captured_to)
         if written.coverage is not None and written.coverage.wanted and not written.awaited:
             self._look()
         report(CaptureStep(written, target, dict(written.counts).get("changes", 0)))

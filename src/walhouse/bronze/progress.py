@@ -204,7 +204,8 @@ class Position(NamedTuple):
 
 def read_position(spark: SparkSession, layout: LakeLayout) -> Position | None:
     """The highest pass and LSN. Unfiltered maxima of columns with statistics: answered from Delta's log."""
-    ends = _logged(layout)
+    local = layout.local(layout.bronze)
+    ends = None if local is None else local.greatest(("pass", "captured_to"))
     if ends is not None:
         number, captured_to = ends
         return None if number is None else Position(number, Lsn(captured_to or 0))
@@ -215,16 +216,10 @@ def read_position(spark: SparkSession, layout: LakeLayout) -> Position | None:
 
 
 def logged_end(layout: LakeLayout) -> Lsn | None:
-    """Where bronze ends. None without bronze, and where it takes a session to tell."""
+    """Where bronze ends, by the log of a local lake. None without bronze, and where it takes a session to tell."""
     local = layout.local(layout.bronze)
-    ends = _logged(layout) if local is not None and local.is_there else None
-    return None if ends is None or ends[1] is None else Lsn(ends[1])
-
-
-def _logged(layout: LakeLayout) -> tuple[int | None, ...] | None:
-    """The highest pass and LSN, as a local lake's log has them; None if that does not tell."""
-    local = layout.local(layout.bronze)
-    return None if local is None else local.greatest(("pass", "captured_to"))
+    ends = local.greatest(("captured_to",)) if local is not None and local.is_there else None
+    return None if ends is None or ends[0] is None else Lsn(ends[0])
 
 
 def read_whole_position(spark: SparkSession, layout: LakeLayout) -> Position | None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _REASONS: Final = tuple(map(os.strerror, (ENOSPC, EDQUOT, EROFS, EACCES)))
 """In the system's words, which all of them repeat."""
 
-
 _CONFLICT: Final = "DELTA_CONCURRENT_"
+"""What Spark's names for it begin with."""
 
 
 @contextmanager

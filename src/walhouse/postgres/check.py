@@ -71,9 +71,9 @@ def check_source(
     """All findings, in the order in which they should be mended. Raises SourceError only if the server goes away.
 
     ``begun``: a lake goes on from the slot; ``bronze_end``: from where on it needs all changes, if that is known, asked
-    for once the slot was looked at: a capture that runs commits first and moves the slot then.
-    ``columns``, ``masks`` and ``identities``: what the configuration says
-    about columns and replica identities; ``has_field``: whether events show a column of its type.
+    for once the slot was looked at: a capture that runs commits first and moves the slot then. ``columns``, ``masks``
+    and ``identities``: what the configuration says about columns and replica identities; ``has_field``: whether events
+    show a column of its type.
     """
     state = find_publication(connection, publication)
     root = via_root if state is None else state.via_root
