@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.fixtures_house import AfterPartOfSnapshot, logged_in_as
 from tests.fixtures_server import login_role
 from walhouse.errors import PrivilegeError
+from walhouse.postgres.slot import advance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +41,34 @@ def test_identities_are_set_before_the_publication_is_made_then_the_slot_then_th
     oldest_unseen = int(of_snapshot["snapshot"]["visibility"].split(":")[0])
     assert identity_set < published < oldest_unseen
     assert of_snapshot["lsn"] <= of_stream["commit_lsn"]
+
+
+def test_a_slot_that_stands_before_the_end_of_bronze_is_that_of_before_wherever_the_ranges_were_cut(
+    database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it sends again is compared with what bronze has: also where that is nothing, or no transaction."""
+    database.execute("CREATE TABLE t (id int, v text)", "CREATE TABLE unpublished (id int)")
+    writes = (
+        "INSERT INTO t SELECT n, repeat('x', 500) FROM generate_series(1, 30) n",
+        "INSERT INTO unpublished SELECT generate_series(1, 300)",
+        "SELECT pg_logical_emit_message(false, 'lone', repeat('m', 9000))",
+        "SELECT pg_logical_emit_message(true, 'of a transaction', 'm')",
+    )
+    make_house(publication_autocreate_mode="filtered", table_include_list="public.t").capture()
+    advances: list[bool] = []
+
+    def now_and_then(*arguments: Any) -> None:
+        advances.append(len(advances) % 3 == 0)
+        if advances[-1]:
+            advance(*arguments)
+
+    for number in range(8):
+        database.execute(*(writes[(number + shift) % 4] for shift in range(1 + number % 3)))
+        house = make_house(lake_max_pass_bytes=8192 * (1 + number % 2), table_include_list="public.t")
+        with monkeypatch.context() as patch:
+            patch.setattr("walhouse.bronze.capture.advance", now_and_then)
+            house.capture()
+    assert not all(advances)
 
 
 def test_nothing_is_made_on_a_source_that_does_not_pass_the_first_checks(

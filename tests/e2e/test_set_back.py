@@ -73,6 +73,35 @@ def test_a_server_that_was_put_back_with_its_files_is_named_and_nothing_is_read_
                 work()
 
 
+@pytest.mark.parametrize("spans", [False, True], ids=["other commits", "a transaction across bronze's end"])
+def test_a_server_that_was_put_back_and_has_written_past_what_bronze_has_is_named_by_what_its_slot_sends(
+    spark: SparkSession, own_server: EmbeddedServer, lake: LakeLayout, tmp_path: Path, spans: bool
+) -> None:
+    """Its slot was put back, too, and sends transactions of now where bronze has those of then."""
+    kept = own_server.folder / "kept"
+    database = database_on(own_server)
+    database.execute(*TABLE)
+    with houses(spark, database, lake, tmp_path) as make:
+        make().run()
+        own_server.stop()
+        copy_as_it_is(own_server.data, kept)
+        own_server.restart()
+        database.execute("INSERT INTO t VALUES (11, 'then')")
+        make().run()
+        own_server.stop()
+        shutil.rmtree(own_server.data)
+        copy_as_it_is(kept, own_server.data)
+        own_server.restart()
+        rows = "SELECT n, repeat('now', 300) FROM generate_series(11, 999) AS n"
+        database.execute(*([] if spans else ["INSERT INTO t VALUES (0, 'now')"]), f"INSERT INTO t {rows}")
+        before = make().status()
+        for work in (make().run, make().verify):
+            with pytest.raises(SourceChangedError, match="went on from there"):
+                work()
+        after = make().status()
+        assert (after.captured_to, after.slot) == (before.captured_to, before.slot)
+
+
 def copy_as_it_is(folder: Path, to: Path) -> None:
     """With its owner, whom PostgreSQL asks for."""
     shutil.copytree(folder, to)

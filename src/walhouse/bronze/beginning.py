@@ -26,15 +26,19 @@ from walhouse.errors import (
     SnapshotUnfinishedError,
     SourceError,
 )
+from walhouse.lsn import Lsn
 from walhouse.pgoutput.transactions import NOTHING_YET
 from walhouse.postgres.catalog import read_relations
+from walhouse.postgres.probe import SentCommit, last_commit_sent, require_same_commit
 from walhouse.postgres.publication import (
     add_captured_tables,
     ensure_publication,
+    find_publication,
     read_publication,
 )
-from walhouse.postgres.publication_change import require_unchanged
+from walhouse.postgres.publication_change import is_unaltered, require_unchanged
 from walhouse.postgres.slot import create_slot, drop_slot, find_slot, require_all_from, require_usable
+from walhouse.postgres.wal import readable_lsn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +46,6 @@ if TYPE_CHECKING:
     from walhouse.bronze.settings import CaptureSettings
     from walhouse.config.filters import NameFilter
     from walhouse.lakehouse.layout import LakeLayout
-    from walhouse.lsn import Lsn
     from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.identity import SourceIdentity
@@ -132,6 +135,27 @@ class Beginning:
         require_usable(slot, database=self._settings.connection.database)
         require_all_from(slot, progress.captured_to)
         return slot
+
+    def require_same_past(self, progress: Progress) -> None:
+        """Where the slot stands before the end of bronze, it sends again what bronze has of there.
+
+        That is so after a crash; and where the server was set back with its files and went on, there is something else.
+        Not asked where the slot is lost (``going_on`` tells), of a standby that is not there yet, and where the
+        publication was altered since, which by this name may not have been there then. Raises SourceChangedError.
+        """
+        try:
+            slot = self.require_slot(progress)
+        except LOSSES:
+            return
+        name, end, last = self._settings.publication, progress.captured_to, progress.last
+        if slot.confirmed_flush_lsn == end or not last.lsn or readable_lsn(self._conn) < end:
+            return
+        publication = find_publication(self._conn, name)
+        if publication is None or not is_unaltered(progress.publication, publication.fingerprint):
+            return
+        sent = last_commit_sent(self._settings.connection, self._conn, slot.name, name, end)
+        is_after_slot = slot.confirmed_flush_lsn is not None and last.lsn >= slot.confirmed_flush_lsn
+        require_same_commit(sent, SentCommit(Lsn(last.lsn), last.commit_ts) if is_after_slot else None, end)
 
     def _renamed(self, progress: Progress) -> str | None:
         """What to do if it is only the name that is another."""

@@ -31,11 +31,12 @@ NEVER: Final = -(2**63)
 
 @dataclass(frozen=True, slots=True)
 class LastCommit:
-    """What the stream said last before a place: where a commit (or a message without one) ended, and the time of the
-    last transaction, in microseconds since the Unix epoch. 0 and NEVER: nothing yet."""
+    """What the stream said last before a place: where a commit (or a message without one) ended, and of the last
+    transaction its time, in microseconds since the Unix epoch, and its commit's LSN. 0 and NEVER: nothing yet."""
 
     end: int = 0
     commit_ts: int = NEVER
+    lsn: int = 0
 
 
 NOTHING_YET: Final = LastCommit()
@@ -112,7 +113,7 @@ def find_transactions(
         of_frame,
         seq,
         previous_end,
-        LastCommit(last_end, int(commit_ts[-1])),
+        LastCommit(last_end, int(commit_ts[-1]), int(commit_lsn[-1]) or last.lsn),
         still_open,
     )
 

@@ -68,6 +68,12 @@ def changed_behind_our_back(
     return None
 
 
+def is_unaltered(old: str, new: str) -> bool:
+    """Whether the publication's own row, and with it its name, is what it was. Its entries may have changed."""
+    before, after = json.loads(old), json.loads(new)
+    return all(before.get(name) == after[name] for name in ("oid", "version"))
+
+
 def _was_altered(before: tuple[str, int] | None, after: tuple[str, int]) -> bool:
     """Whether the publication's own row was written, and not for another owner. Older fingerprints do not tell."""
     if before is None:
