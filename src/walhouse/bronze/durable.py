@@ -7,14 +7,17 @@ was told); whoever takes over from another process first makes sure that nothing
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from walhouse.bronze.progress import read_pass, read_progress
+from walhouse.bronze.requests.notifications import ensure_notifications
 from walhouse.bronze.snapshots.beside import taken_over
 from walhouse.bronze.table import ensure_bronze
 from walhouse.changes.epochs import last_applied_pass
 from walhouse.errors import LakeError
+from walhouse.lakehouse.tables import table_exists
 from walhouse.lsn import Lsn
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ class DurableProgress:
         self._layout = layout
         self._relations = relations
         self._snapshots = snapshots
-        found = read_progress(spark, layout) if ensure_bronze(spark, layout) else None
+        found = _found_or_begun(spark, layout)
         self._last = _counted_on(found, last_applied_pass(spark, layout))
         self._is_heir = False
         """Whether what another process was about to write is taken care of."""
@@ -140,3 +143,15 @@ def _counted_on(found: Progress | None, applied: int) -> Progress | None:
         applied,
     )
     return replace(found, pass_number=applied)
+
+
+def _found_or_begun(spark: SparkSession, layout: LakeLayout) -> Progress | None:
+    """The progress that bronze has. The first tables of a new lake are made side by side: one core makes each."""
+    if table_exists(spark, layout, layout.bronze):
+        ensure_bronze(spark, layout)
+        return read_progress(spark, layout)
+    with ThreadPoolExecutor(1) as beside:
+        notifications = beside.submit(ensure_notifications, spark, layout)
+        ensure_bronze(spark, layout)
+        notifications.result()
+    return None

@@ -7,33 +7,32 @@ whole or in part.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from walhouse.changes.epoch import AppliedTable, AppliedTo, EpochRange, TableEpoch
 from walhouse.changes.epochs import LastEpoch, Layer, PlannedEpoch
 from walhouse.changes.failures import base_gone, raise_first, table_gone, table_unknown
+from walhouse.changes.ledger_end import LedgerEnd, has_more
 from walhouse.changes.placed import placed
 from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.changes.touched import APART, BronzeSurvey, Touched
-from walhouse.errors import BagMismatchError, LakeError, RequestRefusedError
-from walhouse.lakehouse.answers import few_rows
+from walhouse.errors import BagMismatchError, RequestRefusedError
 from walhouse.lakehouse.conditions import is_of_what_is_gone
-from walhouse.lakehouse.tables import at_version, current_version, table_exists, was_restored
+from walhouse.lakehouse.tables import at_version, current_version, table_exists
 from walhouse.lsn import Lsn
 from walhouse.names import LakeTable, TableName
 from walhouse.pgoutput.row import Op
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from walhouse.changes.epochs import Cut
     from walhouse.changes.relations import RelationCatalog
@@ -277,51 +276,15 @@ class LayerRun:
 
     def _is_fresh(self, tables: Collection[TableName]) -> bool:
         """Whether nothing of these tables' next epoch can have been applied; of messages, which may come again, only
-        the tables say that.
-
-        A ledger that was set back by itself would have events added that are there. Asked once, of tables that are not
-        as it left them: nobody sets it back under a writer's hands.
+        the tables say that. Asked once: nobody sets a ledger back under a writer's hands. Raises LakeError.
         """
         if self._was_asked or self._last is None or not self._target.keeps_events:
             return True
-        reached = self._last.planned.range.to_lsn
-        changed = self._changed(tables)
-        beyond = {row["schema"] for row in few_rows(self._beyond(reached, changed))} if changed else set()
-        if beyond - {""}:
-            raise LakeError(
-                f"{self.layer.value} has events from after {reached}, where ops.epochs ends: that was set back to an"
-                " earlier version by itself.",
-                safe="Nothing was applied; bronze holds every change.",
-                todo="Restore ops.epochs to its newest version. Else: walhouse rebuild all tables of silver and gold.",
-            )
-        self._was_asked = True
-        return not beyond
-
-    def _changed(self, tables: Iterable[TableName]) -> list[TableName]:
-        """Those that have another version than the ledger says; in a catalog, where it takes as long to tell that as to
-        look, all of them if the ledger was restored at any time."""
-        if self._layout.path is None and not was_restored(self._spark, self._layout.ops("epochs")):
-            return []
         names = {table: self._target.name_of(table) for table in tables}
-        there = [table for table, name in names.items() if table_exists(self._spark, self._layout, name)]
-        cut = self._last_cut(self.layer) if self._layout.path is not None else None
-        if cut is None:
-            return there
-        return [
-            table
-            for table in there
-            if current_version(self._spark, self._layout, names[table]) != cut.versions.get(table)
-        ]
-
-    def _beyond(self, reached: Lsn, tables: Sequence[TableName]) -> DataFrame:
-        """The schemas of those tables that have events from after an LSN."""
-        events = [
-            self._spark.table(str(self._target.name_of(table)))
-            .where(F.col("commit_lsn") > int(reached))
-            .select(F.lit(table.schema).alias("schema"))
-            for table in tables
-        ]
-        return reduce(DataFrame.unionAll, events).distinct()
+        ends = LedgerEnd(self.layer, self._last.planned.range.to_lsn, partial(self._last_cut, self.layer))
+        may_come_again = has_more(self._spark, self._layout, names, ends)
+        self._was_asked = True
+        return not may_come_again
 
     def _has_lost_a_column(self, current: RelationDescription) -> bool:
         """Changes of a table without a key then say nothing of what its rows had in that column."""

@@ -148,6 +148,20 @@ def interruptions(spark: SparkSession, layout: LakeLayout, since: float) -> dict
     return {row["id"]: row["reason"] for row in few_rows(told.groupBy("id").agg(last))}
 
 
+def ensure_notifications(spark: SparkSession, layout: LakeLayout) -> None:
+    """Create the table if it is missing."""
+    table = layout.ops("notifications")
+    if not table_exists(spark, layout, table):
+        create_table(
+            spark,
+            layout,
+            table,
+            COLUMNS,
+            comment="What became of signals and snapshots",
+            properties={"delta.appendOnly": "true"},
+        )
+
+
 def notify(
     spark: SparkSession,
     layout: LakeLayout,
@@ -165,16 +179,7 @@ def notify(
     """
     if not notifications:
         return
-    table = layout.ops("notifications")
-    if not table_exists(spark, layout, table):
-        create_table(
-            spark,
-            layout,
-            table,
-            COLUMNS,
-            comment="What became of signals and snapshots",
-            properties={"delta.appendOnly": "true"},
-        )
+    ensure_notifications(spark, layout)
     now = int(datetime.now(UTC).timestamp() * 1000)
     rows = []
     counts = dict(counted or {})
@@ -187,7 +192,7 @@ def notify(
         rows.append((storable(each.id), each.aggregate_type, each.type, facts, now, number))
         told = ", ".join(f"{name}={value}" for name, value in {**each.shown, **scanned}.items())
         log.info("%s %s: %s", each.aggregate_type, each.type, told)
-    append_rows(spark, layout, table, COLUMNS, rows, once=once)
+    append_rows(spark, layout, layout.ops("notifications"), COLUMNS, rows, once=once)
 
 
 def _row_counts(spark: SparkSession, layout: LakeLayout, wanted: Set[RowsOf]) -> dict[RowsOf, int]:
