@@ -165,10 +165,26 @@ def test_what_holds_characters_to_the_driver_is_hidden_and_what_does_not_is_cut_
     assert cut.cut_to(told.name, column) == (None if is_hidden else 2)
 
 
-def test_what_has_one_character_to_the_driver_is_masked_and_never_cut() -> None:
-    """PostgreSQL prints a byte of "char" as four characters."""
-    told = describe(1, TableName("s", "t"), "d", [ColumnDescription("c", 18, -1, identity=False, base_type="char")])
-    rows = of_version(told.version, ["\\377"])
-    for rule, expected in (("truncate.to.2.chars", ["\\377"]), ("mask.with.2.chars", ["**", "**"])):
+@pytest.mark.parametrize(
+    ("type_name", "modifier", "text", "length", "cut"),
+    [
+        ("char", -1, "\\377", 1, None),
+        ("char", -1, "\\377", 0, ""),
+        ("varchar", 6, "😀a", 2, None),
+        ("varchar", 6, "😀a", 1, ""),
+        ("varchar", -1, "😀a", 2, "😀"),
+        ("bpchar", 7, "a😀b", 3, None),
+        ("bpchar", 7, "a😀b", 2, "a"),
+    ],
+)
+def test_nothing_is_cut_of_a_column_that_is_declared_no_longer_than_the_rule_leaves_it(
+    type_name: str, modifier: int, text: str, length: int, cut: str | None
+) -> None:
+    """PostgreSQL prints a byte of "char" as four characters, and counts one where Java counts two."""
+    column = ColumnDescription("c", 18, modifier, identity=False, base_type=type_name)
+    told = describe(1, TableName("s", "t"), "d", [column])
+    rows = of_version(told.version, [text])
+    expected = [text] if cut is None else [cut, cut]
+    for rule, shown in ((f"truncate.to.{length}.chars", expected), ("mask.with.2.chars", ["**", "**"])):
         hidden = MaskBook(masks({f"column.{rule}": "s.t.c"})).masked(rows, {told.version: told})
-        assert unpack(hidden["after"]).to_pylist() == [expected]
+        assert unpack(hidden["after"]).to_pylist() == [shown]

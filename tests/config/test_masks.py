@@ -30,6 +30,15 @@ def test_truncation_counts_before_a_mask_and_a_mask_before_a_hash() -> None:
     assert kinds == ["truncate", "mask", "hash", None]
 
 
+def test_the_first_version_of_the_hash_counts_before_the_second() -> None:
+    found = rules(
+        "column.mask.hash.v2.MD5.with.salt.pepper: 's.t.a,s.t.b'",
+        "column.mask.hash.SHA-256.with.salt.pepper: s.t.a",
+    )
+    digests = [rule.digest if (rule := first_matching(found, f"s.t.{column}")) else None for column in "abc"]
+    assert digests == ["sha256", "md5", None]
+
+
 def test_the_first_of_several_rules_of_one_kind_counts() -> None:
     """The engine's order is that of a hash table over the names of all properties, so that none can be relied on."""
     found = rules("column.truncate.to.2.chars: s.t.a", "column.truncate.to.1.chars: s.t.a")

@@ -176,8 +176,9 @@ def _first_units(texts: pa.Array, length: int) -> pa.Array:
 
 
 def _is_short(column: ColumnDescription, rule: MaskRule) -> bool:
-    r"""Of "char", which has one character to the driver, the four of ``\377`` are not cut."""
-    return rule.kind == "truncate" and column.base_type == "char"
+    r"""Nothing is cut of a column whose values are no longer than the rule leaves them, by their declared length: not
+    the four characters of ``\377`` in a "char", nor of a varchar(2) those that Java counts twice."""
+    return rule.kind == "truncate" and 0 < _length(column) <= rule.length
 
 
 def _length(column: ColumnDescription) -> int:

@@ -3,7 +3,7 @@
 Invariant: a rule that cannot be understood is an error, never no rule: its column would land unhidden. No message has a
 salt, which is part of its property's name.
 Source: Debezium 3.6, PostgreSQL connector, "Connector properties"; of several rules for one column the first counts, in
-the order truncate, mask, hash.
+the order truncate, mask, hash, hash.v2.
 """
 
 from __future__ import annotations
@@ -92,7 +92,11 @@ def parse_masks(properties: Mapping[str, Any]) -> tuple[MaskRule, ...]:
 
 def in_order(rules: Iterable[MaskRule]) -> tuple[MaskRule, ...]:
     """The rules in the order in which they count."""
-    return tuple(sorted(rules, key=lambda rule: ("truncate", "mask", "hash").index(rule.kind)))
+
+    def place(rule: MaskRule) -> tuple[int, bool]:
+        return ("truncate", "mask", "hash").index(rule.kind), not rule.of_java_object
+
+    return tuple(sorted(rules, key=place))
 
 
 def parse_mask(name: str, value: object) -> MaskRule:
