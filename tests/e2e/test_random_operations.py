@@ -1,7 +1,7 @@
 """What operators do to one source and one lake, in random order: in the end gold is the source, and silver tells how.
 
-One short case in the suite; more by ``make random OPERATIONS=40 SEED=1``. Each step chooses by a number of its own among
-what is there, so that a case that fails can be made shorter: ``ONLY=3,7,12`` does just these of its steps.
+One short case in the suite; more by ``make random OPERATIONS=40 SEED=1``. Each step chooses by a number of its own
+among what is there, so that a case that fails can be made shorter: ``ONLY=3,7,12`` does just these of its steps.
 """
 
 from __future__ import annotations
