@@ -178,6 +178,7 @@ def printed_alike(world: World) -> None:
 
 
 def all_is_well(world: World) -> None:
+    world.house.signal("resume-snapshot", {})
     caught_up(world)
     proven(world)
     witnessed(world)

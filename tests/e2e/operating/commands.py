@@ -157,7 +157,14 @@ def configuration(world: World, chance: random.Random) -> None:
                 lake_snapshot_pass_pages=chance.choice((1, 100)), lake_snapshot_pass_rows=chance.choice((2, 12))
             )
         case _:
-            world.configure(snapshot_mode=chance.choice(("initial", "when_needed", "no_data", "always")))
+            _mode(world, chance)
+
+
+def _mode(world: World, chance: random.Random) -> None:
+    world.configure(snapshot_mode=chance.choice(("initial", "when_needed", "no_data", "always")))
+    if world.settings["snapshot_mode"] == "no_data":
+        for table in world.tables():  # what came until now, and was not captured, is not read by itself
+            world.leave(table.name, "whole")
 
 
 def tidy(world: World, chance: random.Random) -> None:

@@ -122,6 +122,9 @@ def came(world: World, *names: str) -> None:
     world.untold.update(names)
     world.rekeyed.update(names)
     world.retyped.update(names)
+    if world.settings["snapshot_mode"] == "no_data":  # nothing is read by itself
+        for name in names:
+            world.leave(name, "whole")
 
 
 def drop_table(world: World, chance: random.Random) -> None:
