@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
-_FIRST: Final = int(os.environ.get("WALHOUSE_RANDOM_SEED", "1"))
+_FIRST: Final = int(os.environ.get("WALHOUSE_RANDOM_SEED", "2"))
 _CASES: Final = int(os.environ.get("WALHOUSE_RANDOM_OPERATIONS", "1"))
-_STEPS: Final = int(os.environ.get("WALHOUSE_RANDOM_STEPS", "12"))
+_STEPS: Final = int(os.environ.get("WALHOUSE_RANDOM_STEPS", "8"))
 _ONLY: Final = {int(number) for number in os.environ.get("WALHOUSE_RANDOM_ONLY", "").split(",") if number}
 
 STEPS: Final[dict[Callable[[World, random.Random], None], int]] = {
