@@ -83,9 +83,15 @@ oracle-live: $(READY)  ## The same while tables are altered, pass by pass; SCENA
 record: $(READY)  ## The same, and keep what was seen under fixtures/scenarios/recorded, for the tests
 	@$(BIN)/python -m oracle --record $(SCENARIOS)
 
-random: $(READY)  ## Random tables and changes through the whole path, gold proven equal; CASES=40 SEED=1
+random: $(READY)  ## Gold proven equal for random tables, CASES=40 SEED=1, or after what operators do in random order, OPERATIONS=40
+ifdef OPERATIONS
+	@WALHOUSE_RANDOM_OPERATIONS=$(OPERATIONS) WALHOUSE_RANDOM_SEED=$(or $(SEED),1) \
+		WALHOUSE_RANDOM_STEPS=$(or $(STEPS),40) WALHOUSE_RANDOM_ONLY=$(ONLY) \
+		$(BIN)/python -m pytest tests/e2e/test_random_operations.py
+else
 	@WALHOUSE_RANDOM_CASES=$(or $(CASES),40) WALHOUSE_RANDOM_SEED=$(or $(SEED),1) $(BIN)/python -m pytest \
 		tests/e2e/test_random_tables.py
+endif
 
 oracle-pg15: $(READY)  ## As oracle, on that PostgreSQL 15: the scenarios that need PostGIS or xml, or SCENARIOS=...
 	@$(WITH_PG15) $(BIN)/python -m oracle $(or $(SCENARIOS),--needing)

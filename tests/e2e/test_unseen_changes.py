@@ -95,13 +95,17 @@ def test_a_new_table_that_was_filled_unlogged_is_told_by_its_proof_and_right_aft
     _told_and_right_after_it_was_read(house)
 
 
-def test_a_column_that_was_left_out_before_is_told_by_the_proof_and_right_after_its_table_was_read(
-    database: Database, make_house: MakeHouse
+LEFT_OUT, MASKED = ({name: r"public\.t\.v"} for name in ("column_exclude_list", "column_mask_with_6_chars"))
+
+
+@pytest.mark.parametrize(("before", "then"), [(LEFT_OUT, {}), ({}, MASKED), (MASKED, {})])
+def test_a_column_of_which_other_values_were_kept_is_told_by_the_proof_and_right_after_its_table_was_read(
+    before: dict[str, str], then: dict[str, str], database: Database, make_house: MakeHouse
 ) -> None:
     database.execute(*PLAIN)
-    make_house(column_exclude_list=r"public\.t\.v").run()
+    make_house(**before).run()
     database.execute("UPDATE t SET v = 'new' WHERE id = 1")
-    house = make_house()
+    house = make_house(**then)
     house.run()
     _told_and_right_after_it_was_read(house)
 

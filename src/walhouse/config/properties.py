@@ -119,7 +119,7 @@ TABLE: Final[tuple[Property, ...]] = (
     Property("snapshot.isolation.mode", "enum", "serializable", WARNED, "every chunk is read in the slot's own snapshot, which is exact in any mode"),
     Property("snapshot.locking.mode", "enum", "none", WARNED, "tables are locked in ACCESS SHARE mode, as any reader does"),
     Property("snapshot.locking.mode.custom.name", "class", None, REFUSED, _CLASS),
-    Property("snapshot.lock.timeout.ms", "int", "10000", USED, "for an initial or blocking snapshot; the locks are readers'"),
+    Property("snapshot.lock.timeout.ms", "int", "10000", USED, "for an initial or blocking snapshot; the locks are readers'. Its slot waits for each running transaction as long"),
     Property("snapshot.query.mode", "enum", "select_all", DEFAULT, _LATER),
     Property("snapshot.query.mode.custom.name", "class", None, REFUSED, _CLASS),
     Property("snapshot.include.collection.list", "regexes", None, USED, "match schema.table: which of the captured tables an initial snapshot reads. Where changes were lost with the slot, all are read"),

@@ -131,7 +131,7 @@ def ensure_table(
         return spark.table(str(target)).schema
     present = spark.table(str(target)).schema
     after = struct_of(present, "after")
-    _require_same_modes(target, after, relations, modes)
+    _require_same_modes(table, target, after, relations, modes)
     wanted = silver_schema(relations, modes, fields_of(after))
     missing = [
         (image, field)
@@ -158,7 +158,7 @@ def struct_of(schema: StructType, column: str) -> StructType:
 
 
 def _require_same_modes(
-    target: LakeTable, after: StructType, relations: Sequence[RelationDescription], modes: TypeModes
+    table: TableName, target: LakeTable, after: StructType, relations: Sequence[RelationDescription], modes: TypeModes
 ) -> None:
     """A field whose column has the type that it had must still be the column's field."""
     fields = fields_of(after)
@@ -168,17 +168,17 @@ def _require_same_modes(
                 facts = described(field)
                 same = (facts.get("column"), facts.get("source")) == (column.name, source_type(column.column))
                 if same and (column.name, column.form) not in fields:
-                    raise _conflict(target, field, column)
+                    raise _conflict(table, target, field, column)
 
 
-def _conflict(target: LakeTable, field: StructField, column: SilverColumn) -> TypeConflictError:
+def _conflict(table: TableName, target: LakeTable, field: StructField, column: SilverColumn) -> TypeConflictError:
     found, expected = field.dataType.simpleString(), column.type.spark.simpleString()
     was, is_now = described(field).get("name", "no semantic type"), column.type.semantic or "no semantic type"
     return TypeConflictError(
         f"The field after.{field.name} of {target} is {found} ({was}), but today's modes make {expected} ({is_now})"
-        f" of {source_type(column.column)}.",
+        f" of {source_type(column.column)} in {table}.",
         todo="Set the handling modes back, or make the table anew: walhouse rebuild silver TABLE.",
-        table=str(target),
+        table=str(table),
         column=f"after.{field.name}",
         expected=expected,
         found=found,

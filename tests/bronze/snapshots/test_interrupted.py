@@ -20,14 +20,18 @@ from walhouse.errors import LockTimeoutError
 from walhouse.names import TableName
 from walhouse.ops.reporting import Silent
 from walhouse.ops.retry import POLICY, Retry
+from walhouse.postgres.slot import created_slot
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from pyspark.sql import SparkSession
 
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
     from walhouse.api import Walhouse
     from walhouse.lakehouse.layout import LakeLayout
+    from walhouse.postgres.slot import ExportedSnapshot
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -143,17 +147,26 @@ def test_a_reading_that_the_mode_wants_is_refused_and_not_put_off_where_a_transa
 ) -> None:
     """The first of a lake, and one of each start, also where a reading that nobody asked for waits behind it."""
     monkeypatch.setitem(POLICY, LockTimeoutError, Retry(delay_seconds=0.001, times=1))
+    waited = []
+
+    def create(*arguments: Any, **options: Any) -> AbstractContextManager[ExportedSnapshot]:
+        waited.append(options.get("lock_timeout_seconds"))
+        return created_slot(*arguments, **options)
+
+    monkeypatch.setattr("walhouse.bronze.snapshots.whole.created_slot", create)
     settings = {**ALL, "snapshot_lock_timeout_ms": 500}
     database.execute("CREATE TABLE one (id int PRIMARY KEY)", "CREATE TABLE late (id int PRIMARY KEY)")
     if begun:
         make_house(**settings, table_include_list=BOTH).capture()
         database.execute("INSERT INTO late VALUES (1)")
         make_house(**settings, table_include_list=ONE).capture()
+    waited.clear()
     with database.connect(autocommit=False) as running:
         running.execute("CREATE TABLE unrelated (id int)")
         house = make_house(**settings, table_include_list=BOTH, snapshot_mode="always" if begun else "initial")
         with pytest.raises(LockTimeoutError):
             house.capture()
+    assert waited == [0.5, 0.5], "snapshot.lock.timeout.ms holds for the slot, too"
 
 
 def test_a_table_that_was_swapped_back_and_could_not_be_read_is_read_when_it_can(

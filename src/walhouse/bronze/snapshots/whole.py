@@ -97,9 +97,16 @@ class WholeSnapshots(BronzeReader):
         there = [table.table for table in reading.tables if table.table in catalog]
         name, temporary = (opening.slot, False) if opening.slot is not None else (_passing_name(settings.slot), True)
         # The locks come before the slot: no ALTER or TRUNCATE can then fall between the snapshot and its reading.
+        waits = settings.snapshots.lock_seconds
         with (
-            locked_tables(settings.connection, there, lock_timeout_seconds=settings.snapshots.lock_seconds) as locks,
-            created_slot(settings.connection, name, temporary=temporary, failover=settings.failover) as exported,
+            locked_tables(settings.connection, there, lock_timeout_seconds=waits) as locks,
+            created_slot(
+                settings.connection,
+                name,
+                temporary=temporary,
+                failover=settings.failover,
+                lock_timeout_seconds=waits,
+            ) as exported,
             imported_snapshot(settings.connection, exported.name) as connection,
         ):
             require_unpromoted(self._conn, was_standby=self._on_standby)  # else its LSN is of another timeline
