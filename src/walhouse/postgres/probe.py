@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from walhouse.names import quote_postgres
 from walhouse.postgres.peek import listening, require_silence
-from walhouse.postgres.slot import slot_errors, when_free
+from walhouse.postgres.slot import ended_by_loss, slot_errors, when_free
 
 if TYPE_CHECKING:
     from walhouse.config.connection import ConnectionSettings
@@ -26,7 +26,8 @@ def has_frames(settings: ConnectionSettings, connection: Connection, slot: str, 
 
     def ask() -> bool:
         notices: list[str] = []
-        with listening(connection, notices), slot_errors(settings, slot, publication):
+        reading = slot_errors(settings, slot, publication)
+        with ended_by_loss(settings, slot), listening(connection, notices), reading:
             row = connection.execute(_PROBE, [slot, str(upto), quote_postgres(publication)]).fetchone()
         require_silence(notices, slot, upto)
         return row is not None
