@@ -86,12 +86,14 @@ def string_literal(text: str) -> str:
 
 
 def caseless(name: str) -> str:
-    """The same for names that Spark and Delta take for one: Java's ``equalsIgnoreCase``, character by character.
+    """The same for names that Spark and Delta take for one: by Java's ``equalsIgnoreCase``, character by character, or
+    since they are the same in lower case.
 
-    It goes by way of the capitals, so it takes ``ı`` for ``i`` and ``ς`` for ``σ``, which a lower-cased text does not.
+    The first goes by way of the capitals, so it takes ``ı`` for ``i`` and ``ς`` for ``σ``, which a lower-cased text
+    does not. Of a capital I with a dot it has the letter alone, the other letter and dot.
     """
     capitals = (next(way for way in (char.upper(), char.title(), char) if len(way) == 1) for char in name)
-    return "".join(char.lower()[0] for char in capitals)  # of a capital I with a dot Java has the letter alone
+    return "".join(char.lower()[0] for char in capitals).replace("i\u0307", "i")
 
 
 def lake_identifier(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.config.files import PASSWORD, read, with_connector
+from tests.config.files import MINIMAL, PASSWORD, read, with_connector
 from walhouse.errors import ConfigurationError, SecretError
 
 if TYPE_CHECKING:
@@ -67,6 +67,15 @@ def test_a_reference_is_resolved_when_the_connection_is_asked_for(tmp_path: Path
         "sslrootcert": str(tmp_path / "root.crt"),
         "application_name": "walhouse",
     }
+
+
+@pytest.mark.parametrize(
+    ("written", "host"),
+    [("'[fd00::1]'", "fd00::1"), ("'::1'", "::1"), ("/run/postgresql", "/run/postgresql"), ("one,two", "one,two")],
+)
+def test_an_address_may_stand_in_brackets_as_a_connector_has_it(written: str, host: str, tmp_path: Path) -> None:
+    conf = read(MINIMAL.replace("localhost", written), tmp_path)
+    assert conf.connection().parameters()["host"] == host
 
 
 def test_initial_statements_are_split_and_never_shown(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from walhouse.errors import DecodingNoticeError, PublicationMissingError, SlotInUseError
+from tests.fixtures_standby import setting_on
+from walhouse.errors import DecodingNoticeError, PublicationMissingError, SlotInUseError, SlotInvalidatedError
 from walhouse.lsn import PAGE_SIZE, Lsn, LsnRange
 from walhouse.pgoutput.frames import frames_from_copy
 from walhouse.postgres.connection import connect
@@ -167,6 +168,20 @@ def test_what_is_wrong_in_a_later_piece_is_an_error(database: Database, connecti
     window, state = _window(connection, slot)
     with pytest.raises((DecodingNoticeError, PublicationMissingError), match="p"):
         list(pieces_blocks(database.settings, slot, "p", window.start, cut(window, state, size=PAGE_SIZE)))
+
+
+def test_a_slot_that_is_lost_while_it_is_read_is_told_so(database: Database, connection: Connection, slot: str) -> None:
+    """The server ends the sessions that read it, or copies of it, as if an administrator had."""
+    _write(database)
+    window, state = _window(connection, slot)
+    blocks = pieces_blocks(database.settings, slot, "p", window.start, cut(window, state, size=PAGE_SIZE))
+    next(blocks)
+    with setting_on(database, max_slot_wal_keep_size="1MB"):
+        for _ in range(3):
+            database.execute("INSERT INTO t VALUES (-1) ON CONFLICT DO NOTHING", "SELECT pg_switch_wal()")
+        database.execute("CHECKPOINT")
+        with pytest.raises(SlotInvalidatedError, match="wal_removed"):
+            list(blocks)
 
 
 def test_another_reader_of_the_slot_is_an_error_as_ever(database: Database, connection: Connection, slot: str) -> None:

@@ -66,6 +66,15 @@ def connection(table: Followed) -> Iterator[Connection]:
         yield opened
 
 
+def test_a_database_whose_transactions_are_serializable_is_read_on_a_standby_all_the_same(followed: Followed) -> None:
+    """Which refuses such a transaction, that of the session's settings, too."""
+    isolation = "default_transaction_isolation = 'serializable'"
+    followed.primary.execute(f"ALTER DATABASE {followed.primary.name} SET {isolation}")
+    followed.catch_up()
+    with closing(connect(followed.standby.settings)) as connection:
+        assert connection.execute("SHOW transaction_isolation").fetchone() == ("read committed",)
+
+
 def read_all(connection: Connection) -> tuple[set[int], Seen]:
     """One chunk over all of the table, and what its snapshot has seen."""
     relations = read_relations(connection, "p", TableFilter())

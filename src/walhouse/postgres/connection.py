@@ -99,7 +99,10 @@ def connect(
             for statement in settings.initial_statements:
                 connection.execute(statement.encode())
             read_only = read_only or settings.read_only
-            since = connection.execute(_session(connection, lock_timeout_seconds, read_only=read_only)).fetchone()
+            told = connection.execute(_session(connection, lock_timeout_seconds, read_only=read_only))
+            while told.nextset():
+                pass  # the last statement is the one that tells
+            since = told.fetchone()
             if since is None or settings.server_since not in {None, since[0]}:
                 raise _another_server(settings)
             unless_ready.pop_all()
@@ -156,8 +159,9 @@ def one_row(connection: Connection, query: LiteralString, parameters: Sequence[o
 
 
 def _session(connection: Connection, lock_timeout_seconds: float, *, read_only: bool) -> sql.Composed:
-    """All settings in one round trip, and since when the server runs. SET wins over the environment and passes through
-    poolers, unlike ``options``."""
+    """All settings in one round trip, then since when the server runs. SET wins over the environment and passes through
+    poolers, unlike ``options``. The round trip is a transaction, and begins as role or database would have it: a
+    serializable one a standby refuses."""
     settings = dict(SESSION)
     settings["lock_timeout"] = f"{round(lock_timeout_seconds * 1000)}ms"
     settings["default_transaction_read_only"] = "on" if read_only else "off"
@@ -166,7 +170,8 @@ def _session(connection: Connection, lock_timeout_seconds: float, *, read_only: 
     statements = (
         sql.SQL("SET {} = {}").format(sql.Identifier(name), sql.Literal(value)) for name, value in settings.items()
     )
-    return sql.SQL("; ").join([sql.SQL("SELECT {}").format(sql.SQL(_SINCE)), *statements])
+    first, last = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", f"SELECT {_SINCE}"
+    return sql.SQL("; ").join([sql.SQL(first), *statements, sql.SQL(last)])
 
 
 def _another_server(settings: ConnectionSettings) -> SourceUnreachableError:

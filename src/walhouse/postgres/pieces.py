@@ -19,7 +19,7 @@ from walhouse.errors import SourceError
 from walhouse.lsn import PAGE_SIZE, Lsn, LsnRange
 from walhouse.postgres.connection import connect
 from walhouse.postgres.peek import decoded_blocks
-from walhouse.postgres.slot import require_all_from, required_slot
+from walhouse.postgres.slot import ended_by_loss, require_all_from, required_slot
 from walhouse.postgres.slot_copy import copied_slot
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def pieces_blocks(
     temporary copies in turn; where the server gives none, all is read at once. Raises as ``peek_blocks``; and
     SlotGapError, when all is read, if another reader moved the slot past ``start``, where the range begins.
     """
-    with ExitStack() as opened:
+    with ended_by_loss(settings, slot), ExitStack() as opened:
         connection = opened.enter_context(closing(connect(settings)))
         copies = _copies(settings, slot, min(2, len(ends) - 1), opened)
         if not copies:

@@ -15,7 +15,7 @@ from walhouse.lsn import Lsn
 from walhouse.names import quote_postgres
 from walhouse.pgoutput.transactions import POSTGRES_EPOCH
 from walhouse.postgres.peek import listening, require_silence
-from walhouse.postgres.slot import slot_errors, when_free
+from walhouse.postgres.slot import ended_by_loss, slot_errors, when_free
 
 if TYPE_CHECKING:
     from walhouse.config.connection import ConnectionSettings
@@ -86,7 +86,8 @@ def _row(
 ) -> tuple[bytes, ...] | None:
     """The first row of a query that peeks, if the server has nothing to say beside it."""
     notices: list[str] = []
-    with listening(connection, notices), slot_errors(settings, slot, publication):
+    reading = slot_errors(settings, slot, publication)
+    with ended_by_loss(settings, slot), listening(connection, notices), reading:
         row = connection.execute(query.encode(), [slot, str(upto), quote_postgres(publication)]).fetchone()
     require_silence(notices, slot, upto)
     return row

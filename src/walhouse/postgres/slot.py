@@ -25,6 +25,7 @@ from walhouse.errors import (
     SlotInvalidatedError,
     SlotMismatchError,
     SourceError,
+    SourceUnreachableError,
 )
 from walhouse.lsn import Lsn
 from walhouse.postgres.connection import LOCK_TIMEOUT_SECONDS, connect, source_errors
@@ -154,6 +155,20 @@ def slot_errors(settings: ConnectionSettings, name: str, publication: str | None
             with closing(connect(settings)) as connection:
                 required_slot(connection, name)
             raise
+
+
+@contextmanager
+def ended_by_loss(settings: ConnectionSettings, name: str) -> Iterator[None]:
+    """Of a session that is gone in its midst the slot tells why, if it is lost: the server ends who reads a slot, or a
+    copy of one, whose WAL it removes, in the words for any session that is ended."""
+    try:
+        yield
+    except SourceUnreachableError:
+        with closing(connect(settings)) as connection:
+            state = find_slot(connection, name)
+            if state is not None:
+                require_usable(state, database=connection.info.dbname)
+        raise
 
 
 @contextmanager
