@@ -356,6 +356,32 @@ def test_a_table_that_may_not_be_read_is_named(
     assert caught.value.fields["table"] == "public.t"
 
 
+def test_a_table_whose_rows_a_policy_would_leave_out_is_not_read_and_the_right_that_helps_is_named(
+    database: Database, connection: Connection, role: Callable[[str], ConnectionSettings]
+) -> None:
+    settings = role("REPLICATION")
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY)",
+        "INSERT INTO t VALUES (1), (2)",
+        "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY p ON t USING (id = 1)",
+        f"GRANT SELECT ON t TO {settings.user}",
+        "CREATE PUBLICATION p FOR TABLE t",
+    )
+    relation = _relation(connection, "t")
+    (chunk,) = plan_chunks(connection, relation, 10, publication="p")
+
+    def read() -> int:
+        with created_slot(settings, f"{database.name}_x", temporary=True) as exported:
+            blocks = [block for each in chunk_blocks(settings, exported.name, relation, chunk) for block in each]
+        return len(blocks)
+
+    with pytest.raises(PrivilegeError, match=f'ALTER ROLE "{settings.user}" BYPASSRLS'):
+        read()
+    database.execute(f"ALTER ROLE {settings.user} BYPASSRLS")
+    assert read() >= 2
+
+
 def _first_plan_line(connection: Connection, query: str) -> Sequence[str]:
     return [row[0] for row in connection.execute(f"EXPLAIN {query}".encode()).fetchall()]
 

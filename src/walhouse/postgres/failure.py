@@ -77,10 +77,17 @@ def explain_failure(error: psycopg.Error, subject: Subject) -> SourceError:
 
 
 def _privilege(words: str, subject: Subject) -> SourceError:
+    user = subject.settings and subject.settings.user
+    todo = "Grant it as the owner or a superuser; docs/OPERATIONS.md lists the rights that are needed."
+    if "row-level security" in words:  # no GRANT helps; another language's server has the sentence above
+        todo = (
+            f"Run as a superuser: ALTER ROLE {quote_postgres(user or 'user')} BYPASSRLS; or let the table's owner be"
+            " the user. No row of it was read: a policy would leave some out."
+        )
     return PrivilegeError(
         f"The user lacks a right: {words}.",
-        todo="Grant it as the owner or a superuser; docs/OPERATIONS.md lists the rights that are needed.",
-        user=subject.settings and subject.settings.user,
+        todo=todo,
+        user=user,
         table=subject.table,
     )
 
