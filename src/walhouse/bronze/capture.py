@@ -149,7 +149,8 @@ class Capture:
         known_to = reached(self._spark, self._layout, progress)
         require_continued(self.settings.connection, progress.source, source, known_to)
         require_not_set_back(self._conn, source, progress.captured_to)
-        self._beginning.require_same_past(progress)
+        if self._streams or progress.is_open:
+            self._beginning.require_same_past(progress)
         progress = self._durable.hold(replace(progress, source=source))
         told = () if progress.is_open else progress.untold
         self.requests.tell(at_once=True)  # before another pass takes it over: it may have been told, and not twice
