@@ -71,7 +71,13 @@ def test_a_reference_is_resolved_when_the_connection_is_asked_for(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("written", "host"),
-    [("'[fd00::1]'", "fd00::1"), ("'::1'", "::1"), ("/run/postgresql", "/run/postgresql"), ("one,two", "one,two")],
+    [
+        ("'[fd00::1]'", "fd00::1"),
+        ("'::1'", "::1"),
+        ("/run/postgresql", "/run/postgresql"),
+        ("one,two", "one,two"),
+        ("'[::1],[fd00::1],two'", "::1,fd00::1,two"),
+    ],
 )
 def test_an_address_may_stand_in_brackets_as_a_connector_has_it(written: str, host: str, tmp_path: Path) -> None:
     conf = read(MINIMAL.replace("localhost", written), tmp_path)

@@ -38,7 +38,8 @@ class ConnectionSettings:
     def parameters(self) -> dict[str, str | int]:
         """libpq's connection parameters (PostgreSQL documentation, "Parameter Key Words"), the password among them."""
         given: dict[str, str | int | None] = {
-            "host": self.host.removeprefix("[").removesuffix("]"),  # an IPv6 address as JDBC, thus Debezium, wants it
+            # an IPv6 address as JDBC, thus Debezium, wants it
+            "host": ",".join(host.removeprefix("[").removesuffix("]") for host in self.host.split(",")),
             "port": self.port,
             "user": self.user,
             "password": None if self.password is None else self.password.reveal(),
