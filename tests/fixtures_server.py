@@ -88,6 +88,25 @@ def server() -> Iterator[Server]:
         yield Server(embedded.dsn(), embedded)
 
 
+@contextmanager
+def server_of_its_own() -> Iterator[EmbeddedServer]:
+    """A small one beside that of the run, for what would disturb other tests."""
+    with (
+        tempfile.TemporaryDirectory(prefix="walhouse-own-") as folder,
+        EmbeddedServer.start(Path(folder) / "server", settings={"shared_buffers": "64MB"}) as server,
+    ):
+        yield server
+
+
+def database_on(server: EmbeddedServer) -> Database:
+    """A new database on a server of its own, which ends with it."""
+    name = f"walhouse_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server.dsn(), autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    dsn = make_conninfo(server.dsn(), dbname=name)
+    return Database(name, dsn, Server(server.dsn(), server).settings(name))
+
+
 def _given() -> str:
     lane = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
     name = DSN if lane == "0" else f"{DSN}_{lane}"

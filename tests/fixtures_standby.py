@@ -15,12 +15,13 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from fixtures.server import EmbeddedServer
 from fixtures.standby import StandbyServer
-from tests.fixtures_server import Database, Server, drop_slots
+from tests.fixtures_server import Database, Server, drop_slots, server_of_its_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from fixtures.server import EmbeddedServer
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,7 @@ def setting_on(database: Database, **settings: str) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def followed_server() -> Iterator[EmbeddedServer]:
     """A primary that standbys are made of: the other tests' server is not to be copied with all that is on it."""
-    with (
-        tempfile.TemporaryDirectory(prefix="walhouse-primary-") as folder,
-        EmbeddedServer.start(Path(folder) / "server", settings={"shared_buffers": "64MB"}) as primary,
-    ):
+    with server_of_its_own() as primary:
         yield primary
 
 

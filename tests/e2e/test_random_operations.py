@@ -8,27 +8,24 @@ from __future__ import annotations
 
 import os
 import random
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
-from fixtures.server import EmbeddedServer
 from tests.e2e.operating import changes, commands, ddl
 from tests.e2e.operating.checks import all_is_well
 from tests.e2e.operating.world import SCHEMA, World
 from tests.fixtures_house import houses
-from tests.fixtures_server import Database, Server, drop_slots
+from tests.fixtures_server import database_on, drop_slots, server_of_its_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
+    from fixtures.server import EmbeddedServer
     from walhouse.lakehouse.layout import LakeLayout
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -78,10 +75,7 @@ STEPS: Final[dict[Callable[[World, random.Random], None], int]] = {
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[EmbeddedServer]:
-    with (
-        tempfile.TemporaryDirectory(prefix="walhouse-operators-") as folder,
-        EmbeddedServer.start(Path(folder) / "server", settings={"shared_buffers": "64MB"}) as server,
-    ):
+    with server_of_its_own() as server:
         yield server
 
 
@@ -98,12 +92,7 @@ def test_gold_is_the_source_after_whatever_operators_did_in_random_order(
     monkeypatch.setattr("walhouse.postgres.connection.LOCK_TIMEOUT_SECONDS", 1.0)
     chance = random.Random(seed)
     plan = [(step, chance.getrandbits(32)) for step in chance.choices(list(STEPS), list(STEPS.values()), k=_STEPS)]
-    name = f"operators_{uuid4().hex[:8]}"
-    with psycopg.connect(own_server.dsn(), autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}".encode())
-    database = Database(
-        name, make_conninfo(own_server.dsn(), dbname=name), Server(own_server.dsn(), own_server).settings(name)
-    )
+    database = database_on(own_server)
     database.execute(*SCHEMA)
     with houses(spark, database, lake, tmp_path) as make:
         world = World(own_server, database, spark, lake, make)
@@ -121,5 +110,5 @@ def test_gold_is_the_source_after_whatever_operators_did_in_random_order(
         for (prepared,) in admin.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
             with database.connect() as conn:
                 conn.execute(f"ROLLBACK PREPARED '{prepared}'".encode())
-        drop_slots(admin, name)
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+        drop_slots(admin, database.name)
+        admin.execute(f"DROP DATABASE {database.name} WITH (FORCE)".encode())

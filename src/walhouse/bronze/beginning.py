@@ -29,7 +29,8 @@ from walhouse.errors import (
 from walhouse.lsn import Lsn
 from walhouse.pgoutput.transactions import NOTHING_YET
 from walhouse.postgres.catalog import read_relations
-from walhouse.postgres.probe import SentCommit, last_commit_sent, require_same_commit
+from walhouse.postgres.identity import require_same_commit
+from walhouse.postgres.probe import SentCommit, last_commit_sent
 from walhouse.postgres.publication import (
     add_captured_tables,
     ensure_publication,

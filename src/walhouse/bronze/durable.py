@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from walhouse.bronze.progress import read_pass, read_progress
 from walhouse.bronze.requests.notifications import ensure_notifications
 from walhouse.bronze.snapshots.beside import taken_over
-from walhouse.bronze.table import ensure_bronze
+from walhouse.bronze.table import complete_bronze, create_bronze
 from walhouse.changes.epochs import last_applied_pass
 from walhouse.errors import LakeError
 from walhouse.lakehouse.tables import table_exists
@@ -148,10 +148,10 @@ def _counted_on(found: Progress | None, applied: int) -> Progress | None:
 def _found_or_begun(spark: SparkSession, layout: LakeLayout) -> Progress | None:
     """The progress that bronze has. The first tables of a new lake are made side by side: one core makes each."""
     if table_exists(spark, layout, layout.bronze):
-        ensure_bronze(spark, layout)
+        complete_bronze(spark, layout)
         return read_progress(spark, layout)
     with ThreadPoolExecutor(1) as beside:
         notifications = beside.submit(ensure_notifications, spark, layout)
-        ensure_bronze(spark, layout)
+        create_bronze(spark, layout)
         notifications.result()
     return None

@@ -111,17 +111,24 @@ SKIPPING: Final = ("pass", "captured_to", "kind", "op", "schema_name", "table_na
 """The columns whose statistics files have."""
 
 
-def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> bool:
-    """Create bronze and its view for people if bronze is missing; add columns that it lacks, as an older one may.
-
-    True if it was there. Raises LakeVersionError if it has a column in another form.
-    """
+def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> None:
+    """``complete_bronze`` if it is there, else ``create_bronze``."""
     if table_exists(spark, layout, layout.bronze):
-        present = require_form(spark, layout).fieldNames()
-        if missing := [column for column in COLUMNS.fields if column.name not in present]:
-            added = ", ".join(f"{quote(column.name)} {sql_type(column.dataType)}" for column in missing)
-            spark.sql(f"ALTER TABLE {layout.bronze} ADD COLUMNS ({added})")
-        return True
+        complete_bronze(spark, layout)
+    else:
+        create_bronze(spark, layout)
+
+
+def complete_bronze(spark: SparkSession, layout: LakeLayout) -> None:
+    """Add the columns that an older bronze may lack. Raises LakeVersionError if it has a column in another form."""
+    present = require_form(spark, layout).fieldNames()
+    if missing := [column for column in COLUMNS.fields if column.name not in present]:
+        added = ", ".join(f"{quote(column.name)} {sql_type(column.dataType)}" for column in missing)
+        spark.sql(f"ALTER TABLE {layout.bronze} ADD COLUMNS ({added})")
+
+
+def create_bronze(spark: SparkSession, layout: LakeLayout) -> None:
+    """Create the table and its view for people."""
     create_table(
         spark,
         layout,
@@ -137,7 +144,6 @@ def ensure_bronze(spark: SparkSession, layout: LakeLayout) -> bool:
         },
     )
     ensure_readable(spark, layout)
-    return False
 
 
 def require_form(spark: SparkSession, layout: LakeLayout) -> StructType:

@@ -21,6 +21,7 @@ from walhouse.postgres.wal import flushed_lsn
 if TYPE_CHECKING:
     from walhouse.config.connection import ConnectionSettings
     from walhouse.postgres.connection import Connection
+    from walhouse.postgres.probe import SentCommit
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,24 @@ def require_not_set_back(connection: Connection, source: SourceIdentity, reached
         " in this one its changes would be taken for those that bronze has.",
         expected=str(source),
         found=str(now),
+    )
+
+
+def require_same_commit(sent: SentCommit | None, known: SentCommit | None, end: Lsn) -> None:
+    """Raises SourceChangedError if what a slot sends last before ``end`` is not the commit that was read there.
+
+    A server that was put back and has written on past ``end`` has a slot that was put back, too.
+    """
+    if sent == known:
+        return
+    none = "none that its slot has to send"
+    raise SourceChangedError(
+        f"The source was set back to an earlier state and went on from there: as the last commit before {end} it sends"
+        f" {sent or none}, and bronze has {known or none}.",
+        safe="Nothing was read from it, and the slot was not moved; what bronze holds is safe.",
+        todo="Start a new lake for it: this one has changes that the source has not, and lacks some that it has.",
+        expected=str(known or none),
+        found=str(sent or none),
     )
 
 
