@@ -17,6 +17,8 @@ from walhouse.bronze.masking import MaskBook
 from walhouse.bronze.rows import ChunkRows, base_rows, progress_row, relation_rows, snapshot_rows
 from walhouse.bronze.snapshots.queue import REPAIR, QueuedTable
 from walhouse.bronze.table import COLUMNS
+from walhouse.bronze.worker import without_pandas
+from walhouse.lakehouse.session import started_here
 from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan
 from walhouse.pgoutput.frames import frames_from_copy
@@ -263,7 +265,11 @@ def by_part(
     Errors of ours that it raises are carried to the driver (``on_driver``).
     """
 
+    ours = started_here(spark)
+
     def read_postgresql(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if ours:
+            without_pandas()
         with in_task():
             for batch in numbers:
                 for part in batch["id"].to_pylist():

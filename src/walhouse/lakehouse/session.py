@@ -205,12 +205,17 @@ def local_session(
     return builder.getOrCreate()
 
 
+def started_here(spark: SparkSession) -> bool:
+    """Whether it is a local session of ours, in which nobody else's tasks run but those of whoever asks ours."""
+    return bool(_setting(spark, _STARTED_HERE, otherwise=""))
+
+
 def beside(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session on the same tables, beside a local one that was started here, with other settings.
 
     The session itself if it has these already, or was started by somebody else, whose business it is how it computes.
     """
-    if not _setting(spark, _STARTED_HERE, otherwise=""):
+    if not started_here(spark):
         return spark
     if all(_setting(spark, name, otherwise="") == value for name, value in settings.items()):
         return spark

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from walhouse.pgoutput.transactions import Transactions
     from walhouse.pgoutput.wire import Bools, Int64s
 
-_KINDS: Final = pa.array([Kind.CHANGE, Kind.MESSAGE, Kind.RELATION, Kind.TRANSACTION], pa.string())
+_KINDS: Final = (Kind.CHANGE, Kind.MESSAGE, Kind.RELATION, Kind.TRANSACTION)
 _OPS: Final = {INSERT: Op.CREATE, UPDATE: Op.UPDATE, DELETE: Op.DELETE, TRUNCATE: Op.TRUNCATE, MESSAGE: Op.MESSAGE}
 _BEFORE_KINDS: Final = {KEY: BeforeKind.KEY, FULL: BeforeKind.FULL}
 
@@ -52,7 +52,7 @@ class Batch:
         columns: dict[str, pa.Array | None] = {
             "pass": _constant(self.pass_number, count),
             "captured_at": _constant(self.captured_at, count).view(MICROS),
-            "kind": pc.take(_KINDS, pa.array(rows.kind)),
+            "kind": pc.take(pa.array(_KINDS, pa.string()), pa.array(rows.kind)),
             "op": _coded(_OPS, rows.type),
             **self._position(rows),
             "slot_xmin": None if self.slot_xmin is None else _constant(self.slot_xmin, count),
