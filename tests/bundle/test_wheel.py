@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -13,11 +15,14 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.bundle.bundle import ROOT
+from tests.fixtures_house import write_configuration
 from walhouse.cli.app import main
+from walhouse.lakehouse.layout import LakeLayout
 
 if TYPE_CHECKING:
     from email.message import Message
 
+    from tests.fixtures_server import Database
 
 OLDEST_RUNTIME = {
     "databricks-sdk": "0.49.0",
@@ -29,6 +34,14 @@ OLDEST_RUNTIME = {
     "rich": "13.9.4",
 }
 """What Databricks Runtime 17.3 LTS brings of what walhouse needs. Source: constraints of databricks/environments."""
+
+USED_AS_A_LIBRARY = """
+import sys
+from walhouse.api import Walhouse
+with Walhouse.open(sys.argv[1]) as house:
+    house.run()
+    print([proof.equal for proof in house.verify()])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +107,26 @@ def test_a_task_that_failed_says_so_by_its_exit_code(monkeypatch: pytest.MonkeyP
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 2
+
+
+@pytest.mark.server
+def test_the_wheel_with_its_extra_is_all_that_a_local_lake_needs(
+    wheel: zipfile.Path, database: Database, tmp_path: Path
+) -> None:
+    """In an environment that has nothing else, with the locked versions: all that Spark itself asks for, too."""
+    database.execute("CREATE TABLE items AS SELECT id, 'an item' AS name FROM generate_series(1, 3) id")
+    database.execute("ALTER TABLE items ADD PRIMARY KEY (id)")
+    conf = write_configuration(tmp_path, database, LakeLayout(path=tmp_path / "lake"))
+    locked = tmp_path / "locked.txt"
+    lock = (ROOT / "requirements" / "dev.lock").read_text()
+    locked.write_text("\n".join(line.removesuffix(" \\") for line in lock.splitlines() if re.match("[a-z]", line)))
+    python, uv = tmp_path / "venv" / "bin" / "python", Path(sys.executable).with_name("uv")
+    alone = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+
+    def run(*command: Path | str) -> str:
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=alone, cwd=tmp_path).stdout
+
+    run(uv, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv")
+    run(uv, "pip", "install", "--quiet", "--python", python, "--constraint", locked, f"{wheel.root.filename}[local]")
+    assert run(python.with_name("walhouse"), "--version").startswith("walhouse ")
+    assert run(python, "-c", USED_AS_A_LIBRARY, conf).splitlines()[-1] == "[True]"
