@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from walhouse.lakehouse.session import archive_path, java_option, java_options, local_session
+from walhouse.lakehouse.session import QUIET, archive_path, java_option, java_options, local_session
 from walhouse.names import string_literal
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def make_archive() -> Path | None:
 
 def load_classes(archive: Path) -> None:
     """Do what the commands do, on tables of some rows; the classes that this takes are in the archive."""
-    options = [*java_options(quick=True), java_option("-XX:ArchiveClassesAtExit", archive)]
+    options = [*java_options(quick=True), java_option("-XX:ArchiveClassesAtExit", archive), *QUIET]
     spark = local_session(settings={"spark.driver.extraJavaOptions": " ".join(options)})
     with tempfile.TemporaryDirectory() as folder:
         _write(spark, Path(folder))

@@ -45,9 +45,8 @@ _NEEDED: Final = {
 DELTA_VERSION: Final = "4.4.0"
 SCALA_VERSION: Final = "2.13"
 
-_QUIET: Final = ("-Xlog:disable", "-Xlog:all=error:stderr")
-"""The JVM's own log: errors alone, and not on standard output. Otherwise it tells that an archive of classes does not
-fit, and that a module which Spark uses is an incubating one."""
+QUIET: Final = ("-Xlog:disable", "-Xlog:all=error:stderr")
+"""The JVM's own log: errors alone, and not on standard output."""
 
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties").resolve()
 
@@ -229,7 +228,7 @@ def beside(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
 def java_options(*, quick: bool) -> list[str]:
     """The driver's, one an element; with the archive of its classes where there is one."""
     # a JVM that goes on after it ran out of memory leaves Python waiting for an answer for ever
-    options = ["-XX:+ExitOnOutOfMemoryError", "-Duser.timezone=UTC", *_QUIET]
+    options = ["-XX:+ExitOnOutOfMemoryError", "-Duser.timezone=UTC"]
     options.append(f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")  # a URI: an escaped path has no blank
     options.append("-XX:+UseSerialGC" if quick else "-XX:+UseParallelGC")
     if quick:
@@ -237,7 +236,8 @@ def java_options(*, quick: bool) -> list[str]:
         options += ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m"]
     archive = archive_path()
     if archive.is_file():
-        options.append(java_option("-XX:SharedArchiveFile", archive))
+        # an archive that does not fit is passed over, which the JVM would tell on standard output
+        options += [java_option("-XX:SharedArchiveFile", archive), *QUIET]
     return options
 
 
