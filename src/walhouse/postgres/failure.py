@@ -38,8 +38,15 @@ _WORDS_WITHOUT_VALUES: Final = ("08", "25", "28", "3D", "42", "53", "54", "55", 
 _WORDS_WHATEVER_RUNS: Final = ("08", "25", "53", "57", "55P03")
 """The same where a user's expression is computed from values: it may take them for names of objects and settings."""
 
+_OF_ENCRYPTION: Final = re.compile(
+    r"SSL (?!SYSCALL|connection|error: unexpected eof)|no encryption|certificate|private key"
+)
+"""What libpq and the server say where TLS keeps a connection from being made; of one that is lost they say the rest."""
+
 _CHECK_ENCRYPTION: Final = (
-    "Check database.sslmode, the files of database.sslrootcert, sslcert and sslkey, and what the server offers."
+    "Check database.sslmode and what the server asks for; that database.hostname is a name in the server's certificate,"
+    " the file of database.sslrootcert has the authority that signed it, and nothing has expired; database.sslcert,"
+    " sslkey and its sslpassword."
 )
 
 READ_ANEW: Final = "run once with snapshot.mode when_needed, which reads all tables anew"
@@ -240,8 +247,10 @@ def _refuses_the_user(error: psycopg.OperationalError, text: str, subject: Subje
 
 def _authentication(words: str, subject: Subject) -> SourceError:
     settings = subject.settings
+    todo = f"{AuthenticationError.todo} {_CHECK_ENCRYPTION}" if _OF_ENCRYPTION.search(words) else None
     return AuthenticationError(
         f"The server refuses the connection: {words}.",
+        todo=todo,
         user=settings and settings.user,
         database=settings and settings.database,
     )
@@ -250,9 +259,11 @@ def _authentication(words: str, subject: Subject) -> SourceError:
 def _unreachable(words: str, subject: Subject) -> SourceError:
     settings = subject.settings
     where = f" at {settings.host}:{settings.port}" if settings else ""
-    is_of_tls = re.search(r"SSL|certificate|private key", words) is not None
+    is_of_tls = _OF_ENCRYPTION.search(words) is not None
     return SourceUnreachableError(
-        f"PostgreSQL{where} does not answer: {words}.",
+        f"No encrypted connection to PostgreSQL{where}: {words}."
+        if is_of_tls
+        else f"PostgreSQL{where} does not answer: {words}.",
         todo=_CHECK_ENCRYPTION if is_of_tls else None,
         host=settings and settings.host,
         port=settings and settings.port,
