@@ -178,7 +178,8 @@ def _undefined_object(words: str, subject: Subject) -> SourceError | None:
 
 
 def _not_in_state(words: str, subject: Subject) -> SourceError | None:
-    del subject
+    if "max_replication_slots" in words:  # a server that takes none at all
+        return _no_free_slot("slot", "max_replication_slots", "give the address of another", words, subject)
     return WalLevelError(f"The server does not log what decoding needs: {words}.") if "wal_level" in words else None
 
 
