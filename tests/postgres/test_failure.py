@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from walhouse.errors import SourceError
+from walhouse.errors import SourceError, TemporarySpaceError
 from walhouse.postgres.connection import source_errors
 
 if TYPE_CHECKING:
@@ -30,6 +30,12 @@ def test_what_the_server_says_of_a_statement_that_a_function_makes_is_withheld(c
     with pytest.raises(SourceError, match="refused a statement") as raised, source_errors(table="public.t"):
         connection.execute("""DO $$ BEGIN EXECUTE 'SELECT "a SECRET"'; END $$""")
     assert "SECRET" not in f"{raised.value} {raised.value.__cause__!r}"
+
+
+def test_a_full_disk_of_the_servers_is_told_with_what_to_do(connection: Connection) -> None:
+    with pytest.raises(TemporarySpaceError, match="disk of the server is full") as raised, source_errors():
+        connection.execute(b"DO $$ BEGIN RAISE EXCEPTION '' USING ERRCODE = 'disk_full'; END $$")
+    assert "lake.max_pass_bytes" in raised.value.todo_text
 
 
 def test_the_servers_own_words_are_told(connection: Connection) -> None:

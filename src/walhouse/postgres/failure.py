@@ -154,6 +154,17 @@ def _limit_exceeded(words: str, subject: Subject) -> SourceError | None:
     return None
 
 
+def _disk_full(words: str, subject: Subject) -> SourceError:
+    """Nobody tries again by himself: what decoding puts there, another one's WAL may lack the room for."""
+    return TemporarySpaceError(
+        f"A disk of the server is full{words and ': '}{words}.",
+        todo="Make room there, then run again. Decoding needs less of it with a lower lake.max_pass_bytes, and for a large"
+        " transaction with a higher logical_decoding_work_mem.",
+        slot=subject.slot,
+        table=subject.table,
+    )
+
+
 def _too_many(words: str, subject: Subject) -> SourceError | None:
     if "max_wal_senders" in words:
         return _no_free_slot("WAL sender", "max_wal_senders", "end a replication connection", words, subject)
@@ -279,6 +290,7 @@ _BY_STATE: Final[Mapping[str, _Explain]] = {
     "40P01": _deadlock,
     "42501": _privilege,
     "42704": _undefined_object,
+    "53100": _disk_full,
     "53300": _too_many,
     "53400": _limit_exceeded,
     "55000": _not_in_state,
