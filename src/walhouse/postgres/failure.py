@@ -158,8 +158,8 @@ def _disk_full(words: str, subject: Subject) -> SourceError:
     """Nobody tries again by himself: what decoding puts there, another one's WAL may lack the room for."""
     return TemporarySpaceError(
         f"A disk of the server is full{words and ': '}{words}.",
-        todo="Make room there, then run again. Decoding needs less of it with a lower lake.max_pass_bytes, and for a large"
-        " transaction with a higher logical_decoding_work_mem.",
+        todo="Make room there, then run again. Decoding needs less of it with a lower lake.max_pass_bytes, and with a"
+        " higher logical_decoding_work_mem where transactions are large.",
         slot=subject.slot,
         table=subject.table,
     )
