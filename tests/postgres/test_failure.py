@@ -32,10 +32,19 @@ def test_what_the_server_says_of_a_statement_that_a_function_makes_is_withheld(c
     assert "SECRET" not in f"{raised.value} {raised.value.__cause__!r}"
 
 
-def test_a_full_disk_of_the_servers_is_told_with_what_to_do(connection: Connection) -> None:
-    with pytest.raises(TemporarySpaceError, match="disk of the server is full") as raised, source_errors():
-        connection.execute(b"DO $$ BEGIN RAISE EXCEPTION '' USING ERRCODE = 'disk_full'; END $$")
-    assert "lake.max_pass_bytes" in raised.value.todo_text
+@pytest.mark.parametrize(
+    ("state", "kind", "advice"),
+    [
+        ("disk_full", TemporarySpaceError, "lake.max_pass_bytes"),
+        ("out_of_memory", SourceError, "max_locks_per_transaction"),
+    ],
+)
+def test_what_the_server_lacks_is_told_with_what_to_do(
+    connection: Connection, state: str, kind: type[SourceError], advice: str
+) -> None:
+    with pytest.raises(kind, match="server") as raised, source_errors():
+        connection.execute(f"DO $$ BEGIN RAISE EXCEPTION '' USING ERRCODE = '{state}'; END $$".encode())
+    assert advice in raised.value.todo_text
 
 
 def test_the_servers_own_words_are_told(connection: Connection) -> None:

@@ -165,6 +165,15 @@ def _disk_full(words: str, subject: Subject) -> SourceError:
     )
 
 
+def _out_of_memory(words: str, subject: Subject) -> SourceError:
+    return SourceError(
+        f"The server has no memory left for this{words and ': '}{words}.",
+        todo="If it is its shared memory: raise max_locks_per_transaction and restart the server, for a snapshot and a"
+        " proof lock all of their tables at once.",
+        table=subject.table,
+    )
+
+
 def _too_many(words: str, subject: Subject) -> SourceError | None:
     if "max_wal_senders" in words:
         return _no_free_slot("WAL sender", "max_wal_senders", "end a replication connection", words, subject)
@@ -291,6 +300,7 @@ _BY_STATE: Final[Mapping[str, _Explain]] = {
     "42501": _privilege,
     "42704": _undefined_object,
     "53100": _disk_full,
+    "53200": _out_of_memory,
     "53300": _too_many,
     "53400": _limit_exceeded,
     "55000": _not_in_state,
