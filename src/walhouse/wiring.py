@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from walhouse import __version__
 from walhouse.bronze.masking import MaskBook
-from walhouse.bronze.progress import logged_end, read_pass
+from walhouse.bronze.progress import has_begun, logged_end, read_pass
 from walhouse.bronze.requests.channels import SignalSettings
 from walhouse.bronze.settings import CaptureSettings, SnapshotSettings
 from walhouse.bronze.snapshots.modes import MODES, FixedPolicy, custom_mode
@@ -123,7 +123,7 @@ def findings(
         connection,
         settings.connection,
         slot=settings.slot,
-        begun=layout.has_begun and streams,
+        begun=has_begun(layout) and streams,
         bronze_end=lambda: logged_end(layout) if streams else None,
         failover=settings.failover,
         publication=settings.publication,

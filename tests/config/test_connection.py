@@ -64,6 +64,7 @@ def test_a_reference_is_resolved_when_the_connection_is_asked_for(tmp_path: Path
         "password": "of the file",
         "dbname": "shop",
         "sslmode": "prefer",
+        "sslpassword": "-",
         "sslrootcert": str(tmp_path / "root.crt"),
         "application_name": "walhouse",
     }

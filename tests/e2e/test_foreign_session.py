@@ -128,4 +128,4 @@ def test_a_session_in_which_queries_would_mean_another_thing_is_refused(
                 house.run()
         with pytest.raises(ConfigurationError, match=name):
             make_house().events()
-    assert not lake.has_begun
+    assert not lake.has_bronze

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fixtures_house import AfterPartOfSnapshot
-from walhouse.errors import SourceUnreachableError
+from tests.fixtures_house import AfterPartOfSnapshot, logged_in_as
+from walhouse.errors import PrivilegeError, SourceUnreachableError
 from walhouse.names import TableName
 from walhouse.postgres.finding import Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.fixtures_house import MakeHouse
     from tests.fixtures_server import Database
+    from walhouse.config.connection import ConnectionSettings
     from walhouse.ops.status import SnapshotStatus
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -108,3 +111,15 @@ def test_what_events_leave_out_is_named_by_the_check_and_counted_by_the_status(
     (table,) = house.status().tables
     assert table.counts["silver_without_field"] == 3
     assert all(proof.equal for proof in house.verify())
+
+
+def test_the_check_after_a_first_run_that_was_refused_says_of_no_slot_that_the_lake_goes_on_from_it(
+    database: Database, role: Callable[[str], ConnectionSettings], make_house: MakeHouse
+) -> None:
+    """It has a bronze by then, with nothing in it."""
+    with pytest.raises(PrivilegeError):
+        make_house(**logged_in_as(role("")), snapshot_mode="no_data", publication_autocreate_mode="all_tables").run()
+    house = make_house()
+    assert house.layout.has_bronze
+    [slot] = [each for each in house.check() if each.subject.startswith("slot ")]
+    assert (slot.severity, "will be made" in slot.problem) == (Severity.OK, True)

@@ -80,6 +80,9 @@ def test_a_server_that_cannot_be_captured_from_says_which_setting_it_is(folder: 
                 findings = check_source(
                     connection, settings, slot="s", publication="p", mode="filtered", selection=TableFilter()
                 )
+        server.restart({"wal_level": "logical", "max_replication_slots": "0"})
+        with closing(connect(settings)) as connection, pytest.raises(NoFreeSlotError, match="max_replication_slots"):
+            create_slot(connection, "walhouse_none")
     problems = {finding.subject: finding for finding in findings if finding.severity == "error"}
     assert {"wal_level", "replication right", "tables"} == set(problems)
     assert "max_wal_senders" in problems["replication right"].todo

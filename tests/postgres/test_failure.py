@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from walhouse.errors import SourceError
+from walhouse.errors import SourceError, TemporarySpaceError
 from walhouse.postgres.connection import source_errors
 
 if TYPE_CHECKING:
@@ -30,6 +30,21 @@ def test_what_the_server_says_of_a_statement_that_a_function_makes_is_withheld(c
     with pytest.raises(SourceError, match="refused a statement") as raised, source_errors(table="public.t"):
         connection.execute("""DO $$ BEGIN EXECUTE 'SELECT "a SECRET"'; END $$""")
     assert "SECRET" not in f"{raised.value} {raised.value.__cause__!r}"
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "advice"),
+    [
+        ("disk_full", TemporarySpaceError, "lake.max_pass_bytes"),
+        ("out_of_memory", SourceError, "max_locks_per_transaction"),
+    ],
+)
+def test_what_the_server_lacks_is_told_with_what_to_do(
+    connection: Connection, state: str, kind: type[SourceError], advice: str
+) -> None:
+    with pytest.raises(kind, match="server") as raised, source_errors():
+        connection.execute(f"DO $$ BEGIN RAISE EXCEPTION '' USING ERRCODE = '{state}'; END $$".encode())
+    assert advice in raised.value.todo_text
 
 
 def test_the_servers_own_words_are_told(connection: Connection) -> None:

@@ -215,6 +215,14 @@ def read_position(spark: SparkSession, layout: LakeLayout) -> Position | None:
     return Position(int(row[0]), Lsn(row[1]))
 
 
+def has_begun(layout: LakeLayout) -> bool:
+    """Whether a local lake has captured anything, as far as its log tells: a first run that fails leaves it empty."""
+    local = layout.local(layout.bronze)
+    if local is None or not local.is_there:
+        return layout.has_bronze
+    return local.greatest(("captured_to",)) != (None,)
+
+
 def logged_end(layout: LakeLayout) -> Lsn | None:
     """Where bronze ends, by the log of a local lake. None without bronze, and where it takes a session to tell."""
     local = layout.local(layout.bronze)

@@ -134,7 +134,12 @@ def verify(
 
 def _verdict(proofs: Sequence[Proof]) -> NotProvenError | None:
     if unequal := [str(proof.table) for proof in proofs if not proof.equal]:
-        return NotProvenError(f"Gold differs from the source in {', '.join(unequal)}.", tables=unequal)
+        return NotProvenError(
+            f"Gold differs from the source in {', '.join(unequal)}.",
+            todo="See docs/OPERATIONS.md: some schema changes need the table to be read again, and gold that somebody"
+            " wrote to or restored a walhouse rebuild gold TABLE. Else report it, with what bronze has of these keys.",
+            tables=unequal,
+        )
     if not proofs:
         return NotProvenError("There is no gold table that could be compared.", safe="Nothing was changed.")
     return None
@@ -210,7 +215,8 @@ def sql(
     """Ask the lake. As a table, at most 1,000 rows are shown; json (one object a line) and csv give all.
 
     Bytes are shown as base64. A statement that writes is not held back, and takes no lock of the lake: VACUUM and
-    RESTORE are given so, but what is written to a layer by hand is known to no other command but verify.
+    RESTORE are given so, but what is written to a layer by hand no command knows of but verify, and that of
+    gold alone.
     """
     with options.house(context, conf, log_format) as house:
         from walhouse.cli.rows import print_rows  # noqa: PLC0415  (imports Spark)

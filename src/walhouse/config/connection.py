@@ -7,10 +7,18 @@ Invariant: neither repr nor error shows a password; it leaves through ``paramete
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from walhouse.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from walhouse.config.secrets import Secret
+
+
+_NOT_ASKED: Final = "-"
+"""A private key's password where none is given. Any text will do: without one OpenSSL asks for it at the terminal, in
+tasks, too, and a command that is started there waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +55,23 @@ class ConnectionSettings:
             "sslmode": self.sslmode,
             "sslcert": self.sslcert,
             "sslkey": self.sslkey,
-            "sslpassword": None if self.sslpassword is None else self.sslpassword.reveal(),
+            "sslpassword": _NOT_ASKED if self.sslpassword is None else self.sslpassword.reveal(),
             "sslrootcert": self.sslrootcert,
             "application_name": self.application_name,
         }
         return {name: value for name, value in given.items() if value is not None}
+
+    def require_files(self) -> None:
+        """Raises ConfigurationError if a file is named that is not there, where this process runs: without that of the
+        authority libpq would take any server for the right one, and without that of the certificate show none.
+        """
+        named = {"sslrootcert": self.sslrootcert, "sslcert": self.sslcert, "sslkey": self.sslkey}
+        for name, file in named.items():
+            if file is not None and not Path(file).exists():
+                raise ConfigurationError(
+                    f"The file {file} of database.{name} is not there.",
+                    safe="No connection was made without it.",
+                    todo="Correct the path, which is relative to the configuration file; tasks on other machines need"
+                    " the file at the same place.",
+                    path=f"connector.database.{name}",
+                )

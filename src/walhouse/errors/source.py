@@ -83,6 +83,9 @@ class LockTimeoutError(SourceError):
 
 
 class TemporarySpaceError(SourceError):
-    """The range does not fit into the server's temp_file_limit. Fields: slot, range."""
+    """What is read does not fit into temp_file_limit, or a disk of the server is full. Fields: slot, table."""
 
-    todo = "Lower lake.max_pass_bytes, or raise temp_file_limit for this user."
+    todo = (
+        "Lower lake.max_pass_bytes, or raise temp_file_limit for this user: a transaction is read whole, however large"
+        " it is."
+    )

@@ -111,7 +111,7 @@ class LakeLayout:
         return self.schema_folder(table.schema) / table.table
 
     @property
-    def has_begun(self) -> bool:
+    def has_bronze(self) -> bool:
         """Whether a local lake has a bronze table; of one that a catalog keeps it takes a session to tell."""
         return self.path is not None and (self.folder(self.bronze) / "_delta_log").is_dir()
 

@@ -88,8 +88,9 @@ def connect(
     """A session with all of ``SESSION``. ``replication`` opens a WAL sender that also takes SQL (simple protocol).
 
     Raises SourceUnreachableError, also for another server than ``on_same_server`` allows; AuthenticationError,
-    PrivilegeError, NoFreeSlotError.
+    PrivilegeError, NoFreeSlotError, and ConfigurationError if a file of a certificate is not there.
     """
+    settings.require_files()
     mode = {"replication": "database"} if replication else {}
     parameters: dict[str, Any] = {**_NETWORK, **settings.parameters(), **mode}
     with source_errors(settings):

@@ -38,8 +38,15 @@ _WORDS_WITHOUT_VALUES: Final = ("08", "25", "28", "3D", "42", "53", "54", "55", 
 _WORDS_WHATEVER_RUNS: Final = ("08", "25", "53", "57", "55P03")
 """The same where a user's expression is computed from values: it may take them for names of objects and settings."""
 
+_OF_ENCRYPTION: Final = re.compile(
+    r"SSL (?!SYSCALL|connection|error: unexpected eof)|no encryption|certificate|private key"
+)
+"""What libpq and the server say where TLS keeps a connection from being made; of one that is lost they say the rest."""
+
 _CHECK_ENCRYPTION: Final = (
-    "Check database.sslmode, the files of database.sslrootcert, sslcert and sslkey, and what the server offers."
+    "Check database.sslmode and what the server asks for; that database.hostname is a name in the server's certificate,"
+    " the file of database.sslrootcert has the authority that signed it, and nothing has expired; database.sslcert,"
+    " sslkey and its sslpassword."
 )
 
 READ_ANEW: Final = "run once with snapshot.mode when_needed, which reads all tables anew"
@@ -147,6 +154,26 @@ def _limit_exceeded(words: str, subject: Subject) -> SourceError | None:
     return None
 
 
+def _disk_full(words: str, subject: Subject) -> SourceError:
+    """Nobody tries again by himself: what decoding puts there, another one's WAL may lack the room for."""
+    return TemporarySpaceError(
+        f"A disk of the server is full{words and ': '}{words}.",
+        todo="Make room there, then run again. Decoding needs less of it with a lower lake.max_pass_bytes, and with a"
+        " higher logical_decoding_work_mem where transactions are large.",
+        slot=subject.slot,
+        table=subject.table,
+    )
+
+
+def _out_of_memory(words: str, subject: Subject) -> SourceError:
+    return SourceError(
+        f"The server has no memory left for this{words and ': '}{words}.",
+        todo="If it is its shared memory: raise max_locks_per_transaction and restart the server, for a snapshot and a"
+        " proof lock all of their tables at once.",
+        table=subject.table,
+    )
+
+
 def _too_many(words: str, subject: Subject) -> SourceError | None:
     if "max_wal_senders" in words:
         return _no_free_slot("WAL sender", "max_wal_senders", "end a replication connection", words, subject)
@@ -171,7 +198,8 @@ def _undefined_object(words: str, subject: Subject) -> SourceError | None:
 
 
 def _not_in_state(words: str, subject: Subject) -> SourceError | None:
-    del subject
+    if "max_replication_slots" in words:  # a server that takes none at all
+        return _no_free_slot("slot", "max_replication_slots", "give the address of another", words, subject)
     return WalLevelError(f"The server does not log what decoding needs: {words}.") if "wal_level" in words else None
 
 
@@ -240,8 +268,10 @@ def _refuses_the_user(error: psycopg.OperationalError, text: str, subject: Subje
 
 def _authentication(words: str, subject: Subject) -> SourceError:
     settings = subject.settings
+    todo = f"{AuthenticationError.todo} {_CHECK_ENCRYPTION}" if _OF_ENCRYPTION.search(words) else None
     return AuthenticationError(
         f"The server refuses the connection: {words}.",
+        todo=todo,
         user=settings and settings.user,
         database=settings and settings.database,
     )
@@ -250,9 +280,11 @@ def _authentication(words: str, subject: Subject) -> SourceError:
 def _unreachable(words: str, subject: Subject) -> SourceError:
     settings = subject.settings
     where = f" at {settings.host}:{settings.port}" if settings else ""
-    is_of_tls = re.search(r"SSL|certificate|private key", words) is not None
+    is_of_tls = _OF_ENCRYPTION.search(words) is not None
     return SourceUnreachableError(
-        f"PostgreSQL{where} does not answer: {words}.",
+        f"No encrypted connection to PostgreSQL{where}: {words}."
+        if is_of_tls
+        else f"PostgreSQL{where} does not answer: {words}.",
         todo=_CHECK_ENCRYPTION if is_of_tls else None,
         host=settings and settings.host,
         port=settings and settings.port,
@@ -267,6 +299,8 @@ _BY_STATE: Final[Mapping[str, _Explain]] = {
     "40P01": _deadlock,
     "42501": _privilege,
     "42704": _undefined_object,
+    "53100": _disk_full,
+    "53200": _out_of_memory,
     "53300": _too_many,
     "53400": _limit_exceeded,
     "55000": _not_in_state,
