@@ -77,8 +77,8 @@ bench: $(READY)  ## Measure walhouse beside Debezium's engine; CHANGES=1000000 R
 oracle: $(READY)  ## Compare with Debezium's engine, event by event; SCENARIOS=... or SEED=1 CASES=100 (random)
 	@$(BIN)/python -m oracle $(SCENARIOS) $(if $(CASES),--cases $(CASES) --seed $(or $(SEED),1))
 
-oracle-live: $(READY)  ## The same while tables are altered, pass by pass; SCENARIOS=...
-	@$(BIN)/python -m oracle --live $(SCENARIOS)
+oracle-live: $(READY)  ## The same while tables are altered, pass by pass; SCENARIOS=... or SEED=1 CASES=10 (random)
+	@$(BIN)/python -m oracle --live $(SCENARIOS) $(if $(CASES),--cases $(CASES) --seed $(or $(SEED),1))
 
 record: $(READY)  ## The same, and keep what was seen under fixtures/scenarios/recorded, for the tests
 	@$(BIN)/python -m oracle --record $(SCENARIOS)

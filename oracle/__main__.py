@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from oracle.compare import differences
 from oracle.debezium import start_tap
 from oracle.live import follow
+from oracle.random_cases.alterations import ALL_WAYS, SEEN_LIVE
 from oracle.random_cases.scenarios import random_scenario
 from oracle.random_cases.shrinking import as_text, shrink
 from oracle.record import record
@@ -55,7 +56,7 @@ def main() -> int:
     """0 if nothing differs, 1 if something does, 2 if there is nothing to compare."""
     arguments = _arguments()
     if arguments.cases:
-        chosen = [random_scenario(arguments.seed + number) for number in range(arguments.cases)]
+        chosen = [_random(arguments, number) for number in range(arguments.cases)]
     else:
         folder = LIVE if arguments.live else FOLDER_OF_SCENARIOS
         chosen = [each for each in scenarios(folder) if _is_meant(each, arguments)]
@@ -65,6 +66,11 @@ def main() -> int:
     with oracle_server(FOLDER / "server") as dsn:
         chosen = [scenario for scenario in chosen if _can_run(dsn, scenario)]
         return _compare_all(dsn, chosen, arguments) if chosen else 2
+
+
+def _random(arguments: argparse.Namespace, number: int) -> Scenario:
+    ways = SEEN_LIVE if arguments.live else ALL_WAYS
+    return random_scenario(arguments.seed + number, ways, live=arguments.live)
 
 
 def _is_meant(scenario: Scenario, arguments: argparse.Namespace) -> bool:

@@ -117,6 +117,9 @@ def _differences(one: Any, other: Any, path: str) -> Iterator[str]:
             yield f"{path}: fields {_brief(list(one))} from Debezium, {_brief(list(other))} from walhouse"
         for name in one.keys() & other.keys():
             yield from _differences(one[name], other[name], f"{path}.{name}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, (left, right) in enumerate(zip(one, other, strict=True)):
+            yield from _differences(left, right, f"{path}[{number}]")
     elif type(one) is not type(other) or one != other:
         yield f"{path}: {_brief(one)} from Debezium, {_brief(other)} from walhouse"
 

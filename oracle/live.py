@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from oracle.compare import differences
 from oracle.debezium import END, PREFIX, debezium_events
-from oracle.record import PUBLICATION, new_database
+from oracle.record import PUBLICATION, change, new_database
 from walhouse.api import Walhouse
 
 if TYPE_CHECKING:
@@ -66,7 +66,11 @@ def follow(
             engine = pool.submit(debezium_events, tap, database, slot, PUBLICATION, properties)
             try:
                 for statements in scenario.passes:
-                    _make(client, slot, engine, statements)
+                    _await_sent(client, slot, engine)  # the engine is there
+                    for statement in statements:
+                        change(client, scenario, statement)
+                    _await_sent(client, slot, engine)
+                    time.sleep(_SEEN_SECONDS)
                     house.capture()
                     house.silver()
             finally:
@@ -74,15 +78,6 @@ def follow(
                 client.execute("SELECT pg_current_xact_id()")
             theirs = engine.result()
         return len(theirs), _differences(house, theirs, properties)
-
-
-def _make(client: psycopg.Connection[Any], slot: str, engine: Future[Any], statements: tuple[str, ...]) -> None:
-    """Once the engine is there; afterwards it has been sent all of it, and had time to look."""
-    _await_sent(client, slot, engine)
-    for statement in statements:
-        client.execute(statement.encode())
-    _await_sent(client, slot, engine)
-    time.sleep(_SEEN_SECONDS)
 
 
 def _await_sent(client: psycopg.Connection[Any], slot: str, engine: Future[Any]) -> None:

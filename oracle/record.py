@@ -39,12 +39,17 @@ if TYPE_CHECKING:
     from walhouse.pgoutput.relation import RelationDescription
 
 PUBLICATION: Final = "oracle"
+IMPATIENT: Final = "-c lock_timeout=100ms"
+"""What a prepared transaction keeps waiting is refused."""
 REFUSED = (
     psycopg.errors.IntegrityError,
     psycopg.errors.InFailedSqlTransaction,
     psycopg.errors.InvalidSavepointSpecification,  # its SAVEPOINT came after what was refused
+    psycopg.errors.UndefinedObject,  # so did what was to be prepared
+    psycopg.errors.LockNotAvailable,  # what is prepared has the row
 )
-"""What the server answers to a random key that is there already, and to the rest of such a transaction."""
+"""What the server answers to a random key that is there already or is being written, and to the rest of such a
+transaction."""
 _CHUNK_PAGES = 1
 """So few that a small table already has several chunks."""
 
@@ -54,6 +59,15 @@ def record(dsn: str, tap: EngineProcess, scenario: Scenario) -> Recording:
     name = f"oracle_{re.sub('[^a-z0-9]', '_', scenario.name.lower())}"[:63]
     with new_database(dsn, name) as database:
         return _Run(database, name, tap, scenario).recording()
+
+
+def change(client: psycopg.Connection[Any], scenario: Scenario, statement: str) -> None:
+    """A statement of the scenario's, which the server may refuse if the scenario says so."""
+    try:
+        client.execute(statement.encode())
+    except REFUSED:
+        if not scenario.may_be_refused:
+            raise
 
 
 @contextmanager
@@ -69,7 +83,13 @@ def new_database(dsn: str, name: str) -> Iterator[str]:
 
 
 def _drop(admin: psycopg.Connection[Any], database: str) -> None:
-    """The database, its slots, and whoever reads them."""
+    """The database, its slots, whoever reads them, and what was prepared there."""
+    prepared = admin.execute("SELECT gid FROM pg_prepared_xacts WHERE database = %s", [database]).fetchall()
+    if prepared:
+        there = make_conninfo(admin.info.dsn, password=admin.info.password, dbname=database)
+        with psycopg.connect(there, autocommit=True) as inside:
+            for (name,) in prepared:
+                inside.execute(sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(name)))
     admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [database])
     for (slot,) in admin.execute("SELECT slot_name FROM pg_replication_slots WHERE database = %s", [database]):
         _drop_slot(admin, slot)
@@ -108,7 +128,7 @@ class _Run:
 
     def recording(self) -> Recording:
         """Set up, change, then read: walhouse's frames and catalog, and Debezium's records."""
-        with psycopg.connect(self.dsn, autocommit=True) as client:
+        with psycopg.connect(self.dsn, autocommit=True, options=IMPATIENT) as client:
             for statement in self.scenario.setup:
                 client.execute(statement.encode())
             client.execute(f"CREATE PUBLICATION {PUBLICATION} {self.scenario.publication}".encode())
@@ -120,7 +140,7 @@ class _Run:
             for slot in slots.values():
                 self._slot(client, slot)
             for statement in self.scenario.changes:
-                self._change(client, statement)
+                change(client, self.scenario, statement)
             client.execute("SELECT pg_logical_emit_message(false, %s, '')", [END])  # of no transaction: it adds none
             client.execute("SELECT pg_current_xact_id()")  # its commit wakes who flushes what was written so far
         with connect(self.settings) as connection:
@@ -162,13 +182,6 @@ class _Run:
         )
         needed = types_of_altered_columns(recording)
         return replace(recording, types={oid: facts for oid, facts in types.items() if oid in needed})
-
-    def _change(self, client: psycopg.Connection[Any], statement: str) -> None:
-        try:
-            client.execute(statement.encode())
-        except REFUSED:
-            if not self.scenario.may_be_refused:
-                raise
 
     def _snapshot(self, relations: Iterable[RelationDescription]) -> Iterator[SnapshotChunk]:
         """The chunks of all tables, as walhouse's own snapshot reads them."""

@@ -27,7 +27,7 @@ import java.util.concurrent.atomic.AtomicReference;
  * last row. It answers with one line: ok, or failed and why.
  */
 public class DebeziumTap {
-    private static final long LIMIT_SECONDS = 60;
+    private static final long LIMIT_SECONDS = 180;
     private static final String END = "oracle-end";
     private static final String LAST = "\"snapshot\":\"last\"";
 
@@ -117,9 +117,14 @@ public class DebeziumTap {
                     + record.value() + ",\"headers\":" + headers + "}}\n");
         }
 
+        /** What the others only pass on. */
+        private static Throwable cause(Throwable error) {
+            return error.getCause() == null ? error : cause(error.getCause());
+        }
+
         private void ended(boolean success, String message, Throwable error) {
             if (!success) {
-                failure.compareAndSet(null, message + (error == null ? "" : ": " + error));
+                failure.compareAndSet(null, message + (error == null ? "" : ": " + cause(error)));
                 done.countDown();
             }
         }

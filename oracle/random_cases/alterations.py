@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from oracle.random_cases.tables import column_name, random_column
-from oracle.random_cases.types import random_literal, random_type
+from oracle.random_cases.types import KEY_TYPES, NEVER_REQUIRED, random_literal, random_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,6 +93,78 @@ def _identified_by_its_key(random: Random, table: Table) -> tuple[list[str], Tab
     return None if table.identity == "INDEX" else table.with_identity(random.choice(others))
 
 
+def _key_dropped(_: Random, table: Table) -> tuple[list[str], Table] | None:
+    if not table.key or table.partitioned:
+        return None
+    name = table.quoted(f"{table.name}_key")
+    return [f"ALTER TABLE {table.sql} DROP CONSTRAINT {name};"], replace(table, key=())
+
+
+def _key_made(random: Random, table: Table) -> tuple[list[str], Table] | None:
+    """By other columns; of no rows, since none may be there twice."""
+    some = [each for each in table.free if each.required and each.type in KEY_TYPES]
+    if table.key or table.partitioned or not some:
+        return None
+    column, name = random.choice(some), table.quoted(f"{table.name}_key")
+    made = f"ALTER TABLE {table.sql} ADD CONSTRAINT {name} PRIMARY KEY ({column.sql});"
+    return [f"TRUNCATE {table.sql};", made], replace(table, key=(column.name,), deferrable=False)
+
+
+def _key_renamed(random: Random, table: Table) -> tuple[list[str], Table] | None:
+    some = [each for each in table.written if each.name in table.key]
+    if not some:
+        return None
+    column = random.choice(some)
+    other = replace(column, name=_new_name(random, "k"))
+    key = tuple(other.name if each == column.name else each for each in table.key)
+    statement = f"ALTER TABLE {table.sql} RENAME {column.sql} TO {other.sql};"
+    return [statement], replace(_with(table, column, other), key=key)
+
+
+def _made_required(random: Random, table: Table) -> tuple[list[str], Table] | None:
+    some = [each for each in table.free if not each.required and each.type not in NEVER_REQUIRED]
+    if not some:
+        return None
+    column = random.choice(some)
+    made = f"ALTER TABLE {table.sql} ALTER {column.sql} DROP DEFAULT, ALTER {column.sql} SET NOT NULL;"
+    return [f"TRUNCATE {table.sql};", made], _with(table, column, replace(column, required=True, default=None))
+
+
+def _index_made(random: Random, table: Table) -> tuple[list[str], Table] | None:
+    some = [each for each in table.free if each.type in KEY_TYPES]
+    if table.unique is not None or table.partitioned or not some:
+        return None
+    table = replace(table, unique=random.choice(some).name, partial=random.random() < 0.2)
+    return [f"TRUNCATE {table.sql};", table.unique_index()], table
+
+
+def _index_dropped(_: Random, table: Table) -> tuple[list[str], Table] | None:
+    if table.unique is None or table.identity == "INDEX":
+        return None
+    return [f"DROP INDEX {table.index};"], replace(table, unique=None, included=None, partial=False)
+
+
+def _table_renamed(random: Random, table: Table) -> tuple[list[str], Table] | None:
+    if table.partitioned or table.unique is not None or table.key:
+        return None  # their names go by the table's
+    other = replace(table, name=f"renamed {random.randrange(1_000_000)}")
+    return [f"ALTER TABLE {table.sql} RENAME TO {table.quoted(other.name)};"], other
+
+
+def _label_added(random: Random, table: Table) -> tuple[list[str], Table] | None:
+    if not any(column.type.startswith("mood") for column in table.columns):
+        return None
+    return [f"ALTER TYPE mood ADD VALUE 'label {random.randrange(1_000_000)}';"], table
+
+
+def _stored(random: Random, table: Table) -> tuple[list[str], Table] | None:
+    some = [column for column in table.written if column.type in {"text", "bytea", "jsonb", "text[]", "varchar(40)"}]
+    if not some:
+        return None
+    how = random.choice(("PLAIN", "MAIN", "EXTERNAL", "EXTENDED"))
+    return [f"ALTER TABLE {table.sql} ALTER {random.choice(some).sql} SET STORAGE {how};"], table
+
+
 def _key_widened(_: Random, table: Table) -> tuple[list[str], Table] | None:
     bases = " ".join(column.generated or "" for column in table.columns)
     for column in table.columns:
@@ -122,10 +194,17 @@ ALL_WAYS: Final[tuple[Way, ...]] = (
     _made_nullable,
     _identified,
     _key_widened,
+    _label_added,
+    _stored,
 )
-TAKEN_WHERE_LISTED: Final[tuple[Way, ...]] = (_added, _added_empty, _renamed, _made_nullable)
+SEEN_LIVE: Final[tuple[Way, ...]] = (
+    *ALL_WAYS,
+    *(_key_dropped, _key_made, _key_renamed, _made_required, _index_made, _index_dropped, _table_renamed),
+)
+"""What both sides see in the same events if they look while it is done."""
+TAKEN_WHERE_LISTED: Final[tuple[Way, ...]] = (_added, _added_empty, _renamed, _made_nullable, _stored)
 """What the server does to a table of which a publication lists columns and rows, and takes changes of it afterwards."""
 
-FOLLOWED_BY_GOLD: Final[tuple[Way, ...]] = (_added_empty, _made_nullable, _identified_by_its_key)
+FOLLOWED_BY_GOLD: Final[tuple[Way, ...]] = (_added_empty, _made_nullable, _identified_by_its_key, _label_added, _stored)
 """After these gold is the table without reading it again. After an identity by another index it is not: the older
 changes lack its columns, which ends in GoldKeyError."""

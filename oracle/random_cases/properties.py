@@ -114,7 +114,7 @@ def _can_be_listed(table: Table) -> bool:
 
 def _listed(random: Random, table: Table) -> str:
     key = [column for column in table.columns if column.name in table.key]
-    some = [column.sql for column in table.columns if column in key or random.random() < 0.6]
+    some = [each.sql for each in table.columns if each in key or (not each.virtual and random.random() < 0.6)]
     numbers = [column.sql for column in key if column.type in {"int4", "int8"}]
     rows = f" WHERE ({random.choice(numbers)} % 2 = 0)" if numbers and random.random() < 0.4 else ""
     return f"{table.sql} ({', '.join(some)}){rows}"
@@ -176,4 +176,8 @@ def _can_be_key(column: Column) -> bool:
 
 def _pattern(table: Table) -> str:
     """Of the table and its partitions."""
-    return f"{table.schema}.{table.name}" + (".*" if table.partitioned else "")
+    return f"{table.schema}.{_escaped(table.name)}" + (".*" if table.partitioned else "")
+
+
+def _escaped(name: str) -> str:
+    return name.replace("$", r"\$")

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from oracle.scenario import Scenario
 
-_PAIRS = {"BEGIN": {"COMMIT", "ROLLBACK"}, "SAVEPOINT s": {"ROLLBACK TO s"}}
+_PAIRS = {
+    "BEGIN": {"COMMIT", "ROLLBACK", "PREPARE TRANSACTION 'p'"},
+    "SAVEPOINT s": {"ROLLBACK TO s"},
+}
 
 
 def shrink(scenario: Scenario, differs: Callable[[Scenario], bool]) -> Scenario:

@@ -22,6 +22,17 @@ SETUP: Final = (
     "CREATE TYPE pair AS (a int4, b text);",
     "CREATE DOMAIN price AS numeric(8, 2);",
     "CREATE DOMAIN code AS varchar(12);",
+    "CREATE DOMAIN dear AS price CHECK (VALUE < 1e9);",
+    "CREATE DOMAIN numbers AS int4[];",
+    "CREATE DOMAIN document AS jsonb;",
+    "CREATE DOMAIN moment AS timestamptz(3);",
+    "CREATE DOMAIN stay AS interval;",
+    "CREATE DOMAIN bag AS hstore;",
+    "CREATE DOMAIN must AS varchar(20) NOT NULL;",
+    'CREATE SCHEMA "Kinds";',
+    """CREATE TYPE "Kinds"."Level" AS ENUM ('low', 'High', 'it''s');""",
+    'CREATE TYPE "Kinds".span AS RANGE (subtype = float8);',
+    "CREATE SEQUENCE counted;",
 )
 
 _TEXTS: Final = (
@@ -66,6 +77,19 @@ SPECIAL: Final[Mapping[str, tuple[str, ...]]] = {
     "mood": ("'sad'", "'happy, or so'"),
     "price": ("0", "1.5", "-3.25"),
     "code": ("'x'", "''"),
+    "must": ("'x'", "''"),
+    "dear": ("0", "2.5"),
+    "numbers": ("'{}'", "'{1,NULL}'"),
+    "document": ("'{}'", "'null'"),
+    "moment": ("'2016-11-04 13:51:30.123456+02'", "'infinity'"),
+    "stay": ("'1 mon -1 day'",),
+    "bag": ("'a=>1'", "''"),
+    '"Kinds"."Level"': ("'low'", "'it''s'"),
+    '"Kinds".span': ("'[0.1,0.2]'", "'empty'"),
+    "jsonpath": ("'$.a[*] ? (@ > 1)'",),
+    "regclass": ("'pg_class'",),
+    "oidvector": ("''", "'1 2'"),
+    "int2vector": ("'1 -2'",),
     "date": ("'2016-11-04'", "'0001-01-01'", "'0044-03-15 BC'", "'12000-01-01'", "'1582-10-10'"),
     "time": ("'00:00:00'", "'13:51:30.123456'", "'24:00:00'"),
     "time(3)": ("'00:00:00'", "'13:51:30.123'"),
@@ -103,7 +127,13 @@ SPECIAL: Final[Mapping[str, tuple[str, ...]]] = {
 
 TYPES: Final = tuple(dict.fromkeys((*SPECIAL, *MAKERS)))
 
-NEVER_REQUIRED: Final = frozenset({"bit(11)[]", "ltree[]", "tsvector[]", "mood[]"})
+NEVER_REQUIRED: Final = frozenset(
+    {
+        *("bit(11)[]", "ltree[]", "tsvector[]", "mood[]", '"Kinds"."Level"[]', "price[]", "code[]"),
+        *("pair[]", "pg_lsn[]", "xid8[]", "tsquery[]", "int4multirange[]", '"Kinds".span[]'),
+        *("oidvector", "int2vector"),
+    }
+)
 """Arrays that the engine may give no value, which stops it in a required column."""
 
 HASHED_KEY_TYPES: Final = ("int4", "int8", "text", "uuid", "date", "numeric(8,2)", "varchar(40)", "mood")
@@ -116,7 +146,33 @@ KEY_TYPES: Final = (
     *("bytea", "bit(1)", "bit(11)", "varbit(9)"),
     *("time", "time(3)", "timetz", "timestamp(3)", "timestamptz", "timestamptz(0)", "interval"),
     *("inet", "macaddr", "int4range", "tstzrange", "int4[]", "text[]", "uuid[]", "tsvector", "pg_lsn"),
+    *("cidr", "macaddr8", "int8range", "numrange", "daterange", "tsrange", "timestamp", "timestamp(0)", "float8"),
+    *("pair", "int4multirange", "tsquery", "xid8", "hstore", "date[]", "dear", "code", "document", "moment", "must"),
+    *('"Kinds"."Level"', '"Kinds".span'),
 )
+
+ONLY_REQUIRED: Final = frozenset({"must"})
+"""Domains that take no NULL."""
+
+EXPRESSIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "int4": ("nextval('counted')", "1 + 2", "length('abc')", "-7"),
+    "int8": ("nextval('counted'::regclass)", "5::int8"),
+    "text": ("CURRENT_USER", "'a' || 'b'", "upper('x')", "NULL", "concat('a', 1)"),
+    "varchar(40)": ("lower('X')", "'longer text'::varchar(6)"),
+    "bool": ("NOT true", "1 < 2"),
+    "uuid": ("gen_random_uuid()",),
+    "date": ("CURRENT_DATE", "now()", "'2020-02-29'::date + 1"),
+    "timestamp": ("now()", "LOCALTIMESTAMP(0)", "'2020-02-29'::date"),
+    "timestamptz": ("now()", "clock_timestamp()", "now() + '1 day'"),
+    "numeric": ("round(1.5)", "random()"),
+    "float8": ("random()", "2 * 3.5"),
+    "jsonb": ("'{}'::json", "jsonb_build_object('a', 1)"),
+    "int4[]": ("ARRAY[1, 2]", "'{}'::int4[]"),
+    "text[]": ("ARRAY['a', 'b']::text[]",),
+    "mood": ("enum_first(NULL::mood)",),
+    "price": ("1 + 0.5",),
+}
+"""Defaults that are no literals."""
 
 NO_DEFAULTS: Final = frozenset({"'24:00:00'"})
 """Literals whose default Java prints in its own way."""
@@ -124,11 +180,14 @@ NO_DEFAULTS: Final = frozenset({"'24:00:00'"})
 
 def random_type(random: Random, *, required: bool) -> str:
     """Any type that such a column may have."""
-    return random.choice([each for each in TYPES if not (required and each in NEVER_REQUIRED)])
+    never = NEVER_REQUIRED if required else ONLY_REQUIRED
+    return random.choice([each for each in TYPES if each not in never])
 
 
 def random_literal(random: Random, type_name: str, *, required: bool = False, as_default: bool = False) -> str:
     """A literal of a type: one of those above or any. Of a required number, or a key, NaN stops the engine."""
+    if as_default and type_name in EXPRESSIONS and random.random() < 0.3:
+        return random.choice(EXPRESSIONS[type_name])
     some = [each for each in SPECIAL.get(type_name, ()) if not (as_default and each in NO_DEFAULTS)]
     if required and type_name.startswith("numeric"):
         some = [each for each in some if each not in {"'NaN'", "'Infinity'"}]

@@ -277,11 +277,25 @@ _ONE: Final[Mapping[str, Maker]] = {
     "timetz(3)": lambda random: _time(random) + _zone(random),
     "interval(0)": _interval,
     "pg_lsn": lambda random: f"{random.getrandbits(random.randint(1, 32)):X}/{random.getrandbits(32):X}",
+    "cidr": lambda random: f"{'.'.join(str(octet) for octet in random.randbytes(random.randint(1, 4)))}",
+    "dear": _numeric(6, 4),
+    "numbers": lambda random: f"{{{','.join(_integer(32)(random) for _ in range(random.randint(0, 4)))}}}",
+    "document": _json,
+    "moment": _timestamptz,
+    "stay": _interval,
+    "bag": _pairs,
+    "must": _text(20),
+    '"Kinds"."Level"': lambda random: random.choice(("low", "High", "it's")),
+    '"Kinds".span': _range(_float("<d", 10), float),
+    '"Kinds".span_multirange': _multirange(_range(_float("<d", 10), float)),
+    "tstzmultirange": _multirange(_range(lambda random: _moment(random).isoformat(" ") + "+00", str)),
 }
 
 _FLAT: Final = (
     *("text", "varchar(40)", "char(12)", "json", "jsonb", "uuid", "mood", "inet", "macaddr", "macaddr8", "ltree"),
     *("tsvector", "int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange"),
+    *("varchar", "bpchar", "cidr", "tsquery", "pair", "pg_lsn", "xid8", "int4multirange", '"char"', "name"),
+    *("price", "code", '"Kinds"."Level"', '"Kinds".span', "timestamp(3)", "timestamptz(0)", "time(3)"),
 )
 """Elements whose deeper arrays are the names of Java objects in the engine."""
 

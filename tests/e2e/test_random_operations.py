@@ -53,6 +53,7 @@ STEPS: Final[dict[Callable[[World, random.Random], None], int]] = {
     ddl.swap_tables: 2,
     ddl.identity: 2,
     ddl.primary_key: 2,
+    ddl.foreign_key: 2,
     ddl.partition: 3,
     ddl.unlogged: 2,
     ddl.rewrite: 2,

@@ -15,7 +15,7 @@ import pytest
 from oracle.random_cases.alterations import FOLLOWED_BY_GOLD
 from oracle.random_cases.scenarios import random_scenario
 from oracle.random_cases.shrinking import as_text
-from oracle.record import REFUSED
+from oracle.record import IMPATIENT, REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.contrib]
 _FIRST: Final = int(os.environ.get("WALHOUSE_RANDOM_SEED", "3"))
 _CASES: Final = int(os.environ.get("WALHOUSE_RANDOM_CASES", "1"))
 
+_ENDS: Final = {"COMMIT;", "ROLLBACK;", "PREPARE TRANSACTION 'p';"}
 _OPTION: Final = re.compile(r"publish\w*(?: = (?:'[^']*'|\w+))?")
 
 
@@ -65,14 +66,14 @@ def _halves(changes: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     """Cut between two transactions."""
     inside = False
     for number, statement in enumerate(changes, start=1):
-        inside = statement == "BEGIN;" or (inside and statement not in {"COMMIT;", "ROLLBACK;"})
+        inside = statement == "BEGIN;" or (inside and statement not in _ENDS)
         if not inside and number * 2 >= len(changes):
             return changes[:number], changes[number:]
     return changes, ()
 
 
 def _change(database: Database, statements: Sequence[str]) -> None:
-    with database.connect() as client:
+    with database.connect(options=IMPATIENT) as client:
         for statement in statements:
             try:
                 client.execute(statement.encode())

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable, Mapping
 
     from tests.e2e.operating.world import Column, Table, World
+
+
+_OTHERS: Final[Mapping[str, Callable[[random.Random], str]]] = {
+    "int4range": lambda chance: f"int4range({(first := chance.randint(1, 12))}, {first + 1})",
+    "jsonb": lambda chance: f"""'{{"a": {chance.randint(1, 9)}}}'""",
+    "uuid": lambda chance: f"md5('{chance.randint(1, 9)}')::uuid",
+}
 
 
 def value(column: Column, chance: random.Random) -> str:
@@ -22,6 +30,8 @@ def value(column: Column, chance: random.Random) -> str:
         return str(chance.randint(0, 30) / 4)
     if kind in {"integer", "bigint"}:
         return str(chance.randint(1, 30))
+    if kind in _OTHERS:
+        return _OTHERS[kind](chance)
     return f"repeat('{chance.choice('xyz')}', {chance.choice((1, 2, 3000))})"
 
 
@@ -47,7 +57,8 @@ def change(table: Table, chance: random.Random) -> list[str]:
         column = chance.choice(of)
         return f'UPDATE {name} SET "{column.name}" = {value(column, chance)} WHERE {some(most)}'
 
-    delete, truncate = f"DELETE FROM {name} WHERE {some(4)}", f"TRUNCATE {name}"
+    delete, truncate = f"DELETE FROM {name} WHERE {some(4)}", f"TRUNCATE {name} CASCADE"
+    every = ", ".join(f'"{column.name}" = {value(column, chance)}' for column in rest)
     kinds = (
         (6, [insert()]),
         (3, [insert(again=True)]),
@@ -58,6 +69,7 @@ def change(table: Table, chance: random.Random) -> list[str]:
         (1, [truncate]),
         (2, [insert(), "SAVEPOINT s", f"DELETE FROM {name}", "ROLLBACK TO s", update(rest)]),
         (4, [insert(), update(rest), delete, insert(again=True)]),
+        (1, [f"UPDATE {name} SET {every}"]),
         (1, ["SELECT pg_logical_emit_message(true, 'operators', 'said')"]),
     )
     return chance.choices([statements for _, statements in kinds], [often for often, _ in kinds])[0]

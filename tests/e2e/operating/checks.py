@@ -143,7 +143,8 @@ def silver_tells(world: World) -> None:
                 _not_older(table, state, row)
                 state[row["key"]] = str(row["after"])
         keys = [column.name for column in table.columns if column.is_key]
-        source = {tuple(map(str, row)) for row in world.ask(f'SELECT {", ".join(keys)} FROM "{table.name}"')}
+        texts = ", ".join(f'"{key}"::text' for key in keys)
+        source = set(world.ask(f'SELECT {texts} FROM "{table.name}"'))
         events = {tuple(str(value) for value in json.loads(key).values()) for key in state}
         if len(source) != len(events) or ("m" not in keys and source != events):
             raise FaultError(f"silver of {table.name} folds to {events}, the source has {source}")

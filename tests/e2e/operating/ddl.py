@@ -181,7 +181,15 @@ def identity(world: World, chance: random.Random) -> None:
     if table is None or table.is_leaf or table.is_parted:
         return
     to = chance.choice(("FULL", "DEFAULT")) if any(column.is_key for column in table.columns) else "FULL"
-    if world.sql(f"ALTER TABLE {_name(table)} REPLICA IDENTITY {to}"):
+    statements = []
+    if chance.random() < 0.3:
+        column, index = chance.choice(table.columns).name, f"i{chance.getrandbits(30)}"
+        statements = [
+            f'ALTER TABLE {_name(table)} ALTER "{column}" SET NOT NULL',
+            f'CREATE UNIQUE INDEX {index} ON {_name(table)} ("{column}")',
+        ]
+        to = f"USING INDEX {index}"
+    if world.sql(*statements, f"ALTER TABLE {_name(table)} REPLICA IDENTITY {to}"):
         world.rekeyed.add(table.name)
 
 
@@ -200,6 +208,16 @@ def primary_key(world: World, chance: random.Random) -> None:
     if world.sql(*drop, *add, f"ALTER TABLE {_name(table)} REPLICA IDENTITY {'DEFAULT' if chosen else 'FULL'}"):
         world.rekeyed.add(table.name)
         world.untold.add(table.name)
+
+
+def foreign_key(world: World, chance: random.Random) -> None:
+    """Changes of one table that the server makes in another; or no more."""
+    if world.ask("SELECT FROM pg_constraint WHERE conname = 'follows'"):
+        world.sql("ALTER TABLE f DROP CONSTRAINT follows")
+    else:
+        how = chance.choice(("CASCADE", "SET NULL"))
+        to = f"REFERENCES d ON DELETE {how} ON UPDATE CASCADE NOT VALID"
+        world.sql(f"ALTER TABLE f ADD CONSTRAINT follows FOREIGN KEY (d_id) {to}")
 
 
 def partition(world: World, chance: random.Random) -> None:
