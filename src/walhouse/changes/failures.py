@@ -42,6 +42,17 @@ def table_unknown(layer: str, table: TableName, name: LakeTable, *, safe: str) -
     return _not_ours(problem, layer, table, safe)
 
 
+def table_restored(layer: str, table: TableName, name: LakeTable, *, safe: str) -> LakeError:
+    """A layer's table was set back by itself."""
+    return LakeError(
+        f"{name} was restored to an earlier version than ops.epochs has of it: it lacks what was applied since.",
+        safe=safe,
+        todo=f"Make it anew from bronze: walhouse rebuild {layer} {_named(table)}."
+        " Or restore the version that it had before.",
+        table=str(table),
+    )
+
+
 def base_gone(layer: str, table: TableName) -> LakeError:
     """An epoch that was begun needs its table as it was before, which can be read no more."""
     return LakeError(
@@ -54,6 +65,10 @@ def base_gone(layer: str, table: TableName) -> LakeError:
 
 
 def _not_ours(problem: str, layer: str, table: TableName, safe: str) -> LakeError:
-    named = "TABLE" if table.schema else f"'\"\".{table.table}'"
-    todo = f"Set the name back under lake, if that is it. Else: walhouse rebuild {layer} {named}."
+    todo = f"Set the name back under lake, if that is it. Else: walhouse rebuild {layer} {_named(table)}."
     return LakeError(problem, safe=safe, todo=todo, table=str(table))
+
+
+def _named(table: TableName) -> str:
+    """As the command wants it; logical messages and transactions are of no schema."""
+    return str(table) if table.schema else f"'\"\".{table.table}'"

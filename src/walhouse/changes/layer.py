@@ -19,14 +19,14 @@ from pyspark.sql import functions as F
 
 from walhouse.changes.epoch import AppliedTable, AppliedTo, EpochRange, TableEpoch
 from walhouse.changes.epochs import LastEpoch, Layer, PlannedEpoch
-from walhouse.changes.failures import base_gone, raise_first, table_gone, table_unknown
+from walhouse.changes.failures import base_gone, raise_first, table_gone, table_restored, table_unknown
 from walhouse.changes.ledger_end import LedgerEnd, has_more
 from walhouse.changes.placed import placed
 from walhouse.changes.resolve import bronze_range, resolve
 from walhouse.changes.touched import APART, BronzeSurvey, Touched
 from walhouse.errors import BagMismatchError, RequestRefusedError
 from walhouse.lakehouse.conditions import is_of_what_is_gone
-from walhouse.lakehouse.tables import at_version, current_version, table_exists
+from walhouse.lakehouse.tables import at_version, current_version, stands_at, table_exists
 from walhouse.lsn import Lsn
 from walhouse.names import LakeTable, TableName
 from walhouse.pgoutput.row import Op
@@ -119,6 +119,8 @@ class LayerRun:
         self._was_asked = False
         self._ready: dict[TableName, RelationDescription] = {}
         """What each table was last applied with here."""
+        self._left: dict[TableName, int] | None = None
+        """The version that its last epoch left of each table, as far as it is known; None: not asked yet."""
 
     @property
     def layer(self) -> Layer:
@@ -185,9 +187,11 @@ class LayerRun:
         others are logged.
         """
         self._relations.refresh(work.planned.range.to_pass)
+        left = self._left = self._versions_left() if self._left is None else self._left
 
         def apply(each: Touched) -> AppliedTable:
             done = self._apply_table(work, each)
+            left[each.table] = done.version
             report(self.layer, each.table, done)
             return done
 
@@ -273,6 +277,14 @@ class LayerRun:
             raise table_unknown(self.layer, table, name, safe=safe)
         if not is_first and not is_there and self._has_applied(self.layer, table):
             raise table_gone(self.layer, table, name, safe=safe)
+        known = (self._left or {}).get(table)
+        if is_there and known is not None and stands_at(self._spark, self._layout, name, known) < known:
+            raise table_restored(self.layer, table, name, safe=safe)
+
+    def _versions_left(self) -> dict[TableName, int]:
+        """Asked where a table's log is a folder, and costs nothing to look into."""
+        cut = self._last_cut(self.layer) if self._layout.path is not None else None
+        return {} if cut is None else dict(cut.versions)
 
     def _is_fresh(self, tables: Collection[TableName]) -> bool:
         """Whether nothing of these tables' next epoch can have been applied; of messages, which may come again, only

@@ -193,6 +193,35 @@ def was_restored(spark: SparkSession, table: LakeTable) -> bool:
     return not history.where(F.col("operation") == "RESTORE").isEmpty()
 
 
+def stands_at(spark: SparkSession, layout: LakeLayout, table: LakeTable, known: int) -> int:
+    """The version whose rows a table has, where that is one of before ``known``; else ``known``.
+
+    Only the log of a local lake is asked, and what it has let go of is taken for a version that adds to the one before.
+    A RESTORE to a time says no version: -1.
+    """
+    location = layout.location(table)
+    if location is None:
+        return known
+    version = current_version(spark, layout, table)
+    while version > known:
+        restored = _restored_to(Path(location) / "_delta_log" / f"{version:020}.json")
+        version = version - 1 if restored is None else restored
+    return version
+
+
+def _restored_to(commit: Path) -> int | None:
+    """The version that a commit went back to; None: it is no RESTORE."""
+    with suppress(FileNotFoundError), commit.open(encoding="utf-8") as actions:
+        for action in actions:
+            if action.startswith('{"commitInfo"'):
+                info = json.loads(action)["commitInfo"]
+                if info.get("operation") != "RESTORE":
+                    return None
+                version = info.get("operationParameters", {}).get("version")
+                return -1 if version is None else int(version)
+    return None
+
+
 def table_id(spark: SparkSession, layout: LakeLayout, table: LakeTable) -> str:
     """What tells the table from another one that had, or will have, its name."""
     location = layout.location(table)

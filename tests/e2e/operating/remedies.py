@@ -74,10 +74,23 @@ def _identity(world: World, error: errors.WalhouseError) -> None:
 
 
 def _retyped(world: World, error: errors.WalhouseError) -> None:
-    layer: Literal["silver", "gold"] = "gold" if "gold" in str(error.todo_text) else "silver"
-    if layer == "gold":
+    if _layer(error) == "gold":
         _expect(_table(error).table in world.retyped, error)
-    guarded(world, f"rebuild {layer} {_table(error)}", lambda: world.house.rebuild(layer, [_table(error)]), error)
+    _rebuilt(world, error)
+
+
+def _restored(world: World, error: errors.WalhouseError) -> None:
+    _expect((_layer(error), _table(error).table) in world.set_back, error)
+    _rebuilt(world, error)
+
+
+def _layer(error: errors.WalhouseError) -> Literal["silver", "gold"]:
+    return "gold" if "gold" in str(error.todo_text) else "silver"
+
+
+def _rebuilt(world: World, error: errors.WalhouseError) -> None:
+    layer, table = _layer(error), _table(error)
+    guarded(world, f"rebuild {layer} {table}", lambda: world.house.rebuild(layer, [table]), error)
 
 
 def _rekeyed(world: World, error: errors.WalhouseError) -> None:
@@ -148,5 +161,6 @@ CURES: dict[type[errors.WalhouseError], Callable[[World, errors.WalhouseError], 
     errors.TypeConflictError: _retyped,
     errors.GoldKeyError: _rekeyed,
     errors.BagMismatchError: _bag,
+    errors.LakeError: _restored,
     errors.SnapshotUnfinishedError: _mode,
 }
