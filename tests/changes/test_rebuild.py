@@ -216,24 +216,26 @@ def test_a_table_that_was_restored_to_an_earlier_version_is_not_gone_on_with(
     house.run()
     name = lake.gold(PRICES) if layer == "gold" else lake.silver(PRICES)
     before = current_version(spark, lake, name)
-    tables.execute("UPDATE prices SET price = 7 WHERE id = 1")
+    tables.execute("UPDATE prices SET note = repeat('z', 3000) WHERE id = 1")
     house.run()
     after = current_version(spark, lake, name)
     spark.sql(f"RESTORE TABLE {name} TO VERSION AS OF {before}")
-    tables.execute("UPDATE prices SET price = 9 WHERE id = 2", "DELETE FROM bag WHERE word = 'b'")
+    # the note is not sent: what was applied last has it, under the old key
+    tables.execute("UPDATE prices SET id = 10 WHERE id = 1", "DELETE FROM bag WHERE word = 'b'")
     for each in (house, make_house()):
         with pytest.raises(LakeError, match=f"walhouse rebuild {layer} {PRICES}"):
             each.run()
     assert gold_rows(spark, lake, BAG) == source_rows(tables, BAG), "no other table waits"
     spark.sql(f"RESTORE TABLE {name} TO VERSION AS OF {after}")
     house.run()
+    assert gold_rows(spark, lake, PRICES) == source_rows(tables, PRICES)
     spark.sql(f"RESTORE TABLE {name} TO VERSION AS OF {before}")
     house.rebuild(layer, [PRICES])
     tables.execute("UPDATE prices SET price = 10 WHERE id = 2")
     house.run()
     assert gold_rows(spark, lake, PRICES) == source_rows(tables, PRICES)
-    events = [json.loads(line) for line in house.events([PRICES])]
-    assert [event["value"]["after"]["id"] for event in events if event["value"]["op"] == "u"] == [1, 2, 2]
+    events = [event for line in house.events([PRICES]) if (event := json.loads(line)["value"]) is not None]
+    assert [event["after"]["id"] for event in events if event["op"] == "u"] == [1, 2]
 
 
 @pytest.mark.parametrize("layer", ["silver", "gold"])

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
@@ -119,8 +119,6 @@ class LayerRun:
         self._was_asked = False
         self._ready: dict[TableName, RelationDescription] = {}
         """What each table was last applied with here."""
-        self._left: dict[TableName, int] | None = None
-        """The version that its last epoch left of each table, as far as it is known; None: not asked yet."""
 
     @property
     def layer(self) -> Layer:
@@ -155,7 +153,7 @@ class LayerRun:
         tables = [each.table for each in touched]
         fresh = self._is_fresh(tables)
         with ThreadPoolExecutor(self._threads) as pool:
-            bases = dict(zip(tables, pool.map(self._base, tables), strict=True))
+            bases = dict(zip(tables, pool.map(self._base, tables, map(self._left.get, tables)), strict=True))
         return Work(PlannedEpoch(epoch, bases), touched, fresh=fresh)
 
     def anew(self, tables: Collection[TableName]) -> Work:
@@ -187,7 +185,7 @@ class LayerRun:
         others are logged.
         """
         self._relations.refresh(work.planned.range.to_pass)
-        left = self._left = self._versions_left() if self._left is None else self._left
+        left = self._left
 
         def apply(each: Touched) -> AppliedTable:
             done = self._apply_table(work, each)
@@ -208,13 +206,16 @@ class LayerRun:
             found += [each for each in self._survey.touched(_from_the_first(epoch)) if each.table in anew]
         return [each for each in found if each.table not in APART or each.table in self._target.apply_apart]
 
-    def _base(self, table: TableName) -> int | None:
-        """The version of now: the one that an epoch has left may be gone, after an OPTIMIZE and a VACUUM."""
+    def _base(self, table: TableName, left: int | None) -> int | None:
+        """The version of now: the one that an epoch has left may be gone, after an OPTIMIZE and a VACUUM. But that one
+        if the table was restored to one of before it: it is what the epoch goes on from, once the table is set right.
+        """
         if not self._target.reads_base:
             return None
         name = self._target.name_of(table)
-        is_there = table_exists(self._spark, self._layout, name)
-        return current_version(self._spark, self._layout, name) if is_there else None
+        if not table_exists(self._spark, self._layout, name):
+            return None
+        return left if self._is_restored(name, left) else current_version(self._spark, self._layout, name)
 
     def _changes(self, bronze: DataFrame, epoch: EpochRange, touched: Touched) -> DataFrame:
         """The epoch's changes of a table, rows of chunks where they belong: for these, changes of before count, too."""
@@ -277,12 +278,18 @@ class LayerRun:
             raise table_unknown(self.layer, table, name, safe=safe)
         if not is_first and not is_there and self._has_applied(self.layer, table):
             raise table_gone(self.layer, table, name, safe=safe)
-        known = (self._left or {}).get(table)
-        if is_there and known is not None and stands_at(self._spark, self._layout, name, known) < known:
+        if is_there and self._is_restored(name, self._left.get(table)):
             raise table_restored(self.layer, table, name, safe=safe)
 
-    def _versions_left(self) -> dict[TableName, int]:
-        """Asked where a table's log is a folder, and costs nothing to look into."""
+    def _is_restored(self, name: LakeTable, left: int | None) -> bool:
+        """Whether a table was set back to a version of before the one that its last epoch left."""
+        return left is not None and stands_at(self._spark, self._layout, name, left) < left
+
+    @cached_property
+    def _left(self) -> dict[TableName, int]:
+        """The version that its last epoch left of each table; asked where a table's log is a folder, and costs nothing
+        to look into.
+        """
         cut = self._last_cut(self.layer) if self._layout.path is not None else None
         return {} if cut is None else dict(cut.versions)
 
