@@ -6,10 +6,11 @@ import socket
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @dataclass
@@ -33,21 +34,37 @@ class Switch:
                 client, _ = self.listener.accept()
             except OSError:
                 return
-            server = socket.create_connection(("127.0.0.1", self.to_port))
-            self.opened += (client, server)
-            for one, other in ((client, server), (server, client)):
-                self.passing_on.append(threading.Thread(target=_pass_on, args=(one, other), daemon=True))
-                self.passing_on[-1].start()
+            self.opened.append(client)
+            self.lead_on(client)
 
-    def close(self) -> None:
-        """End what it passes on."""
+    def lead_on(self, client: socket.socket) -> None:
+        """Connect a client to the server."""
+        server = socket.create_connection(("127.0.0.1", self.to_port))
+        self.opened.append(server)
+        for one, other in ((client, server), (server, client)):
+            self.beside(partial(_pass_on, one, other))
+
+    def beside(self, work: Callable[[], None]) -> None:
+        """Do it in a thread of its own, which ``close`` waits for."""
+        self.passing_on.append(threading.Thread(target=work, daemon=True))
+        self.passing_on[-1].start()
+
+    def lose_all(self) -> None:
+        """End all connections as a machine does that goes away."""
         for each in self.opened:
             with suppress(OSError):  # its other end has left
                 each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End what it passes on."""
+        self.lose_all()
         for thread in self.passing_on:
             thread.join()
         for each in self.opened:
             each.close()
+
+
+S = TypeVar("S", bound=Switch)
 
 
 def _pass_on(one: socket.socket, other: socket.socket) -> None:
@@ -61,13 +78,19 @@ def _pass_on(one: socket.socket, other: socket.socket) -> None:
 @contextmanager
 def switch_to(port: int) -> Iterator[Switch]:
     """One that leads there for now."""
-    switch = Switch(port)
-    serving = threading.Thread(target=switch.serve, daemon=True)
-    serving.start()
+    with serving(Switch(port)) as switch:
+        yield switch
+
+
+@contextmanager
+def serving(switch: S) -> Iterator[S]:
+    """It listens meanwhile."""
+    accepting = threading.Thread(target=switch.serve, daemon=True)
+    accepting.start()
     try:
         yield switch
     finally:
         switch.listener.shutdown(socket.SHUT_RDWR)
         switch.listener.close()
-        serving.join()
+        accepting.join()
         switch.close()

@@ -6,15 +6,17 @@ import datetime as dt
 import select
 import socket
 import ssl
-import threading
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.switch import Switch, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,45 +77,24 @@ def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-@dataclass
-class EncryptedAddress:
+class EncryptedAddress(Switch):
     """What comes by TLS goes on in the clear to the server, on this machine; without TLS nothing does."""
 
-    to_port: int
-    context: ssl.SSLContext
-    listener: socket.socket = field(default_factory=lambda: socket.create_server(("127.0.0.1", 0)))
-    clients: list[socket.socket] = field(default_factory=list)
-    threads: list[threading.Thread] = field(default_factory=list)
+    def __init__(self, to_port: int, context: ssl.SSLContext) -> None:
+        super().__init__(to_port)
+        self._context = context
 
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self.listener.getsockname()[1])
+    def lead_on(self, client: socket.socket) -> None:
+        """In a thread of its own: the handshake waits for the client."""
+        self.beside(partial(self._decrypted, client))
 
-    def lose_all(self) -> None:
-        """End all connections as a machine does that goes away: TLS says no goodbye."""
-        for client in self.clients:
-            with suppress(OSError):  # it has left
-                client.shutdown(socket.SHUT_RDWR)
-
-    def serve(self) -> None:
-        """Until the listener is closed."""
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            self.clients.append(client)
-            self.threads.append(threading.Thread(target=self._lead_on, args=(client,), daemon=True))
-            self.threads[-1].start()
-
-    def _lead_on(self, client: socket.socket) -> None:
+    def _decrypted(self, client: socket.socket) -> None:
         with suppress(OSError), client:  # one end broke off, or refuses the other's certificate
             if client.recv(len(SSL_REQUEST)) != SSL_REQUEST:
                 return
             client.sendall(b"S")
             with (
-                self.context.wrap_socket(client.dup(), server_side=True) as encrypted,
+                self._context.wrap_socket(client.dup(), server_side=True) as encrypted,
                 socket.create_connection(("127.0.0.1", self.to_port)) as server,
             ):
                 _pass_on(encrypted, server)
@@ -135,15 +116,5 @@ def encrypted_address(port: int, certificate: Path) -> Iterator[EncryptedAddress
     """One that leads to the server at this port and shows this certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, certificate.with_suffix(".key"))
-    address = EncryptedAddress(port, context)
-    serving = threading.Thread(target=address.serve, daemon=True)
-    serving.start()
-    try:
+    with serving(EncryptedAddress(port, context)) as address:
         yield address
-    finally:
-        address.listener.shutdown(socket.SHUT_RDWR)
-        address.listener.close()
-        serving.join()
-        address.lose_all()
-        for thread in address.threads:
-            thread.join()
