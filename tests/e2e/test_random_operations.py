@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.operating import changes, commands, ddl
 from tests.e2e.operating.checks import all_is_well
-from tests.e2e.operating.world import SCHEMA, World
+from tests.e2e.operating.world import SCHEMA, SCHEMA_SINCE_18, World, is_since_18
 from tests.fixtures_house import houses
 from tests.fixtures_server import database_on, drop_slots, server_of_its_own
 
@@ -94,7 +94,7 @@ def test_gold_is_the_source_after_whatever_operators_did_in_random_order(
     chance = random.Random(seed)
     plan = [(step, chance.getrandbits(32)) for step in chance.choices(list(STEPS), list(STEPS.values()), k=_STEPS)]
     database = database_on(own_server)
-    database.execute(*SCHEMA)
+    database.execute(*SCHEMA, *(SCHEMA_SINCE_18 if is_since_18(database) else ()))
     with houses(spark, database, lake, tmp_path) as make:
         world = World(own_server, database, spark, lake, make)
         try:

@@ -10,7 +10,7 @@ import psycopg
 
 from tests.e2e.operating.killing import killed_somewhere
 from tests.e2e.operating.remedies import remedy
-from tests.e2e.operating.world import PUBLICATIONS
+from tests.e2e.operating.world import PUBLICATIONS, PUBLICATIONS_SINCE_18, is_since_18
 from walhouse.errors import WalhouseError
 from walhouse.lakehouse.tables import table_exists
 from walhouse.names import TableName
@@ -238,7 +238,8 @@ def publication(world: World, chance: random.Random) -> None:
 
 def begin(world: World, chance: random.Random) -> None:
     """The publication, and most often a first run."""
-    world.publication = chance.choice(PUBLICATIONS)
+    since = PUBLICATIONS_SINCE_18 if is_since_18(world.database) else ()
+    world.publication = chance.choice((*PUBLICATIONS, *since))
     if world.publication is not None:
         world.database.execute(f"CREATE PUBLICATION walhouse_test {world.publication}")
         world.settings["publication_autocreate_mode"] = "disabled"
