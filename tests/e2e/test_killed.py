@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -60,6 +61,18 @@ def more_rows_of_bronze(lake: LakeLayout, more: int) -> Callable[[], bool]:
     return lambda: rows_of_bronze(lake) >= target
 
 
+def some_time_after(enough: Callable[[], bool], seconds: float) -> Callable[[], bool]:
+    """Whether something has been so for that long."""
+    since: list[float] = []
+
+    def is_long_ago() -> bool:
+        if not since and enough():
+            since.append(time.monotonic())
+        return bool(since) and time.monotonic() - since[0] >= seconds
+
+    return is_long_ago
+
+
 def run_until(conf: Path, enough: Callable[[], bool], *options: str) -> None:
     """Run the command in a process group of its own; kill all of it at once when it has come so far."""
     command = [sys.executable, "-m", "walhouse.cli", "run", "--conf", str(conf), *options]
@@ -68,12 +81,15 @@ def run_until(conf: Path, enough: Callable[[], bool], *options: str) -> None:
         env = environment(conf.parent)
         process = subprocess.Popen(command, env=env, start_new_session=True, stdout=log, stderr=log)
     deadline = time.monotonic() + 240
-    while not enough():
-        assert process.poll() is None, f"the run ended before it was to be killed:\n{said.read_text()}"
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    try:
+        while not enough():
+            assert process.poll() is None, f"the run ended before it was to be killed:\n{said.read_text()}"
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:  # a test that fails here leaves nothing that runs to the next one
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def test_a_run_killed_in_bronze_in_silver_and_in_gold_ends_up_as_if_it_had_not_been(
