@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -88,9 +88,11 @@ def test_a_standby_that_is_away_is_named_and_not_waited_for_without_a_word_nor_t
 ) -> None:
     with standby_of(followed_server) as standby, database_on_both(followed_server, standby) as both:
         primary, name = both.primary, f"{both.primary.name}_slot"
-        with closing(connect(primary.settings)) as connection, both.keeping_slots():
+        with ExitStack() as here:
+            connection = here.enter_context(closing(connect(primary.settings)))
             if not has_such_slots(connection):
                 pytest.skip("no slot survives its server before PostgreSQL 17")
+            here.enter_context(both.keeping_slots())
             primary.execute("CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE t")
             create_slot(connection, name, failover=True)
             both.catch_up()
