@@ -229,7 +229,9 @@ def random_table(random: Random, number: int, *, is_snapshot: bool) -> Table:
         partial=unique is not None and random.random() < 0.2,
     )
     if unique is not None and random.random() < 0.2:
-        table = replace(table, included=random.choice(table.written).name)
+        included = random.choice(table.written).name
+        # Debezium's engine ends with an index that has a column twice
+        table = replace(table, included=None if included == table.unique else included)
     elif not key or is_snapshot:
         pass
     elif key[0].type in HASHED_KEY_TYPES and unique is None and random.random() < 0.13:

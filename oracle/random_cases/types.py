@@ -159,7 +159,7 @@ EXPRESSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "int8": ("nextval('counted'::regclass)", "5::int8"),
     "text": ("CURRENT_USER", "'a' || 'b'", "upper('x')", "NULL", "concat('a', 1)"),
     "varchar(40)": ("lower('X')", "'longer text'::varchar(6)"),
-    "bool": ("NOT true", "1 < 2"),
+    "bool": ("(NOT true)", "1 < 2"),
     "uuid": ("gen_random_uuid()",),
     "date": ("CURRENT_DATE", "now()", "'2020-02-29'::date + 1"),
     "timestamp": ("now()", "LOCALTIMESTAMP(0)", "'2020-02-29'::date"),

@@ -307,7 +307,14 @@ def test_a_type_tells_of_a_column_what_the_column_itself_would(database: Databas
         assert told == (column if column.typmod < 0 else replace(column, type_name=None))
 
 
-def test_types_of_rows_of_tables_are_left_out(database: Database, connection: Connection) -> None:
-    before = len(read_types(connection))
-    database.execute("CREATE TABLE one (id int)", "CREATE TYPE two AS (x int)", "CREATE TABLE three (t two, u two[])")
-    assert len(read_types(connection)) == before
+def test_a_type_of_several_fields_is_known_without_a_column_and_rows_of_tables_are_left_out(
+    database: Database, connection: Connection
+) -> None:
+    before = read_types(connection).keys()
+    database.execute("CREATE TYPE two AS (x int)", "CREATE DOMAIN twos AS two[]", "CREATE TABLE one (id int)")
+    database.execute("CREATE TABLE three (r one, rs one[], t two, u two[])")
+    types = read_types(connection)
+    added = {types[oid].declared_type: types[oid] for oid in types.keys() - before}
+    assert added.keys() == {"two", "_two", "twos", "_twos"}
+    assert [added[name].element_type for name in ("two", "_two", "twos", "_twos")] == [None, "two", "two", "_two"]
+    assert added["two"].kind == "c"

@@ -99,12 +99,15 @@ _ALONE: Final = """
 """Tables that somebody has for himself alone, or waits for; who asks for a lock now stands behind him."""
 
 _TYPES: Final = f"""
-    WITH RECURSIVE types AS (SELECT oid AS type FROM pg_type WHERE typtype <> 'c'), {_BASES}
+    WITH RECURSIVE types AS (
+        SELECT t.oid AS type FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
+        WHERE t.typtype <> 'c' OR c.relkind = 'c'
+    ), {_BASES}
     SELECT w.oid::int8, format_type(w.oid, -1) AS type_name, w.typname::text AS declared_type, {_BASE_FACTS},
         b.typmod AS base_typmod
     FROM pg_type w JOIN bases b ON b.type = w.oid {_ELEMENTS}
-    WHERE b.typtype <> 'c' AND (b.typsubscript <> 'array_subscript_handler'::regproc OR e.typtype <> 'c')"""
-"""An array of composites has no type here, nor has a domain over one."""
+    WHERE b.typsubscript <> 'array_subscript_handler'::regproc OR e.type IS NOT NULL"""
+"""Without the rows of tables, of which there are as many as tables, and arrays of these."""
 
 
 def read_relations(
@@ -129,7 +132,7 @@ def read_relations(
 
 
 def read_types(connection: Connection) -> dict[int, TypeFacts]:
-    """All types that a column can have and keep without its table, by OID: no composite ones."""
+    """All types that a column can have and keep without its table, by OID, but for rows of other tables."""
     with source_errors(), connection.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(_TYPES.encode()).fetchall()
     return {row.pop("oid"): TypeFacts(**{**row, "enum_labels": _labels(row["enum_labels"])}) for row in rows}
