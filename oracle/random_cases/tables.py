@@ -215,7 +215,9 @@ def random_table(random: Random, number: int, *, is_snapshot: bool) -> Table:
     others = [random_column(random, column_name(random, f"c{each}")) for each in range(random.randint(1, 7))]
     unique = None
     if random.random() < 0.25:
-        column = Column(column_name(random, "u0"), random.choice(KEY_TYPES), required=random.random() < 0.7)
+        # where the index is the key, Debezium's engine finds no column with a quote in its name
+        name = column_name(random, "u0").replace('"', "'")
+        column = Column(name, random.choice(KEY_TYPES), required=random.random() < 0.7)
         others.append(column)
         unique = column.name
     columns = [*key, *others]
