@@ -65,6 +65,8 @@ def test_a_writer_whose_session_was_lost_is_told_and_gets_the_lock_again_unless_
             pass
 
 
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")  # a catalog is refused where no session is active
 @pytest.mark.parametrize("work", [Walhouse.capture, Walhouse.silver, Walhouse.gold, Walhouse.run, Walhouse.verify])
 def test_nothing_is_written_to_a_catalog_beside_another_writer(
     work: Callable[[Walhouse], object], database: Database, tmp_path: Path
