@@ -42,7 +42,7 @@ SOAK_SECONDS = 60 * float(os.environ.get("WALHOUSE_SOAK_MINUTES", "0"))
 """`make soak MINUTES=…`: go on for so long."""
 
 
-@pytest.mark.timeout(1200 + SOAK_SECONDS)
+@pytest.mark.timeout(1200 + SOAK_SECONDS)  # for what hangs: twenty rounds take five minutes on a slow machine alone
 def test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_kept_writing(
     spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse, tmp_path: Path
 ) -> None:
