@@ -45,6 +45,22 @@ def test_a_column_that_is_no_longer_so_is_known_by_its_type() -> None:
         assert (c.base_type, c.nullable) == (None, None)
 
 
+def test_the_default_of_a_column_that_was_retyped_counts_if_defaults_of_its_new_type_are_read() -> None:
+    """As Debezium asks; the expression is read by the type of the message all the same."""
+    told = replace(relation(NAME, []), oid=7, columns=message(("a", 25)))
+
+    def default_by(oid: int, base_type: str, declared_type: str, kind: str) -> str | None:
+        now = column("a", base_type, kind=kind, declared_type=declared_type, default="'x'::text")
+        return with_catalog(told, replace(told, columns=(replace(now, type_oid=oid),)), {}).columns[0].default
+
+    read, not_read = "'x'::text", None
+    assert default_by(1043, "varchar", "varchar", "b") == read
+    assert default_by(70001, "mood", "mood", "e") == read
+    assert default_by(628, "line", "line", "b") == not_read
+    assert default_by(70002, "text", "words", "b") == not_read
+    assert default_by(70003, "mood", "moods", "e") == not_read
+
+
 def test_a_table_that_has_another_name_by_now_is_known_by_its_oid() -> None:
     """Debezium asks for the name, and so for no table, or for another one."""
     now = relation(NAME, [replace(column("a", "int4", nullable=False, default="7"), type_oid=23)], primary_key=("a",))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from walhouse.names import TableName
 from walhouse.pgoutput.column import ColumnDescription
+from walhouse.pgoutput.column_default import is_read_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence, Set
@@ -194,7 +195,8 @@ def with_catalog(
 
     The catalog is that of now, the message that of the change: what is told of a column counts only where its name,
     type and modifier are the same in both, else what is told of its type does (``types``, by OID). Whether it may be
-    NULL, and its default, count by name, as Debezium takes them. A primary key counts only with all of its columns.
+    NULL, and its default, count by name, as Debezium takes them, the latter only where the type of now is one whose
+    defaults it reads. A primary key counts only with all of its columns.
     """
     if catalog is None or catalog.oid != message.oid:
         return replace(message, columns=tuple(_by_type(column, types) for column in message.columns))
@@ -206,7 +208,9 @@ def with_catalog(
         if now is not None:
             return replace(now, identity=column.identity)
         column, now = _by_type(column, types), by_name.get(column.name)
-        return column if now is None else replace(column, nullable=now.nullable, default=now.default)
+        if now is None:
+            return column
+        return replace(column, nullable=now.nullable, default=now.default if is_read_of(now) else None)
 
     columns = tuple(told(column) for column in message.columns)
     names = set(message.column_names)

@@ -13,7 +13,6 @@ from walhouse.changes.columns import latest_columns
 from walhouse.changes.facts import NOTHING
 from walhouse.names import caseless, quote, string_literal
 from walhouse.silver.settings import NO_MASKS
-from walhouse.silver.types.defaults import default_value
 from walhouse.silver.types.lengths import can_be_cut
 from walhouse.silver.types.registry import describe, silver_type
 
@@ -245,7 +244,7 @@ def _made(column: ColumnDescription, modes: TypeModes) -> tuple[Form, str, str |
 
 
 def _made_up(column: ColumnDescription, kind: SilverType) -> str:
-    return default_value(column, kind) or kind.fallback
+    return kind.default_of(column) or kind.fallback
 
 
 def _form(kind: SilverType) -> Form:

@@ -13,11 +13,11 @@ from pyspark.sql.types import BinaryType, StringType
 
 from walhouse.lakehouse.tables import sql_type
 from walhouse.names import quote, string_literal
+from walhouse.pgoutput.column_default import default_text
 from walhouse.pgoutput.relation import BY_KEY
 from walhouse.pgoutput.row import BeforeKind, Op
 from walhouse.silver.keys import may_lack, versions_by_key
 from walhouse.silver.texts import first_units, is_lost, of_versions
-from walhouse.silver.types.defaults import default_text
 from walhouse.silver.types.silver_type import is_same
 from walhouse.silver.types.vectors import as_printed
 

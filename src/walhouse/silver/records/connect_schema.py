@@ -19,7 +19,6 @@ from walhouse.silver.keys import key_columns
 from walhouse.silver.modes import BinaryMode
 from walhouse.silver.records.source_types import note_parameters
 from walhouse.silver.settings import NO_NOTES
-from walhouse.silver.types.defaults import default_value
 from walhouse.silver.types.registry import silver_type
 
 if TYPE_CHECKING:
@@ -195,7 +194,7 @@ def _columns(table: TableName, columns: Iterable[ColumnDescription], settings: E
 
 
 def _with_default(schema: Schema, column: ColumnDescription, kind: SilverType) -> Schema:
-    default = default_value(column, kind)
+    default = kind.default_of(column)
     return schema if default is None else {**schema, "default": SqlValue(default)}
 
 

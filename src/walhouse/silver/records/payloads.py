@@ -25,7 +25,6 @@ from walhouse.silver.records.connect_schema import (
 )
 from walhouse.silver.records.topics import table_topic
 from walhouse.silver.texts import of_versions
-from walhouse.silver.types.defaults import default_value
 from walhouse.silver.types.registry import silver_type
 from walhouse.silver.types.vectors import PRINTED_SPARSE, SPARSE, as_printed
 
@@ -186,7 +185,7 @@ def _defaults(relation: RelationDescription, settings: EventsSettings) -> dict[s
     found = {}
     for column in relation.columns:
         kind = silver_type(column, settings.types)
-        default = default_value(column, kind) if kind else None
+        default = kind.default_of(column) if kind else None
         if default is not None:
             found[column.name] = default
     return found

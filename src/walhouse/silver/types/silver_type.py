@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType
 
+from walhouse.names import string_literal
 from walhouse.pgoutput.column import ColumnDescription
+from walhouse.pgoutput.column_default import default_text
 from walhouse.silver.modes import TypeModes
 
 if TYPE_CHECKING:
@@ -50,6 +52,11 @@ class SilverType:
     """Whether Debezium's schema lets them be NULL."""
     in_part: Callable[[str, str], str] | None = None
     """Of a text and its value: whether the value lacks a part of it. Never NULL for a value. None: it cannot."""
+
+    def default_of(self, column: ColumnDescription) -> str | None:
+        """The column's default as an expression; None if Debezium knows none. Structs have none."""
+        text = None if self.literal == "struct" else default_text(column)
+        return None if text is None else self.convert(string_literal(text))
 
 
 Rule = Callable[[ColumnDescription, TypeModes], SilverType | None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from walhouse.pgoutput.column import ColumnDescription
-from walhouse.silver.types.defaults import default_text
+from walhouse.pgoutput.column_default import default_text
 
 INT, TEXT, BOOL, NUMERIC, DATE, TIMESTAMP, JSON, BIT, INET, DOMAIN = 23, 25, 16, 1700, 1082, 1114, 114, 1560, 869, 99999
 SCALE_2 = (8 << 16) + 2 + 4

@@ -4,7 +4,7 @@ A literal is taken as it is; a call is not made, the type's stand-in is taken fo
 what is neither has no default. Debezium puts it into the field's schema, into required fields that were not sent, and,
 by Kafka Connect's JSON converter, wherever the value is NULL.
 
-Invariant: a default is a text that the type's own rule converts, or None; it never comes from a value.
+Invariant: a default is a text that the type's own rule in silver converts, or None; it never comes from a value.
 Source: Debezium documentation, PostgreSQL connector, "Default values"; what is read how was seen on its engine 3.6.3
 (scenarios ``defaults`` and ``defaults_not_read``).
 """
@@ -14,14 +14,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from walhouse.names import string_literal
 from walhouse.pgoutput.column import numeric_modifiers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walhouse.pgoutput.column import ColumnDescription
-    from walhouse.silver.types.silver_type import SilverType
 
 
 class _Reading(NamedTuple):
@@ -71,10 +69,13 @@ _CURRENT: Final = frozenset({"current_timestamp", "current_time", "current_date"
 _QUOTED: Final = re.compile("'([^']*(?:''[^']*)*)'")
 
 
-def default_value(column: ColumnDescription, kind: SilverType) -> str | None:
-    """The default in the form of the column's type, as SQL; None if Debezium knows none. Structs have none."""
-    text = None if kind.literal == "struct" else default_text(column)
-    return None if text is None else kind.convert(string_literal(text))
+def is_read_of(column: ColumnDescription) -> bool:
+    """Whether Debezium reads a default of the column's type at all: an enum or one of the list, no domain over these.
+
+    It asks that of the catalog's type, that of now, and reads the expression by the type of the message.
+    """
+    is_enum = column.kind == "e" and not column.is_of_domain
+    return is_enum or column.type_oid in _READINGS
 
 
 def default_text(column: ColumnDescription) -> str | None:
