@@ -30,7 +30,7 @@ from walhouse.changes.epochs import Layer
 from walhouse.changes.relations import RelationCatalog
 from walhouse.config.configuration import Configuration, load
 from walhouse.config.values import AutocreateMode
-from walhouse.errors import LakeLockedError, NotStreamingError
+from walhouse.errors import LakeLockedError, NothingAppliedError, NotStreamingError
 from walhouse.gold.cut import gold_cut, sql_at
 from walhouse.gold.key import lacking_key
 from walhouse.gold.unresolved import Unresolved, unresolved_keys
@@ -273,7 +273,14 @@ class Walhouse:
         return made
 
     def verify(self, tables: Tables | None = None, progress: Reporter | None = None, limit: int = 10) -> list[Proof]:
-        """Compare gold with the source, row by row, at one LSN. ``limit``: how many differing keys to keep."""
+        """Compare gold with the source, row by row, at one LSN. ``limit``: how many differing keys to keep.
+
+        Raises NothingAppliedError if nothing was captured yet: what proves a lake does not begin one.
+        """
+        if not table_exists(self._session, self.layout, self.layout.bronze):
+            raise NothingAppliedError(
+                "Nothing was captured yet, so that there is nothing to prove.", safe="No slot and no table was made."
+            )
         reporter, chosen = progress or Silent(), None if tables is None else table_names(tables)
         with self._writing():
             capture = self._capture()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 from pyspark.errors import AnalysisException
 
-from walhouse.errors import NotProvenError
+from walhouse.errors import NothingAppliedError, NotProvenError
 from walhouse.names import TableName
 from walhouse.postgres.snapshot import locked_tables
 from walhouse.proof import verify
@@ -38,6 +38,14 @@ def house_with_rows(database: Database, make_house: MakeHouse) -> Walhouse:
     house = make_house()
     house.run()
     return house
+
+
+def test_a_lake_that_was_not_begun_is_not_begun_by_its_proof(database: Database, make_house: MakeHouse) -> None:
+    house = make_house()
+    with pytest.raises(NothingAppliedError, match="walhouse run"):
+        house.verify()
+    assert database.execute("SELECT slot_name FROM pg_replication_slots WHERE database = current_database()") == []
+    assert database.execute("SELECT pubname FROM pg_publication") == []
 
 
 @pytest.mark.parametrize("comes", ["before its pages are looked at", "before its rows are read"])

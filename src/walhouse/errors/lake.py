@@ -62,7 +62,10 @@ class ForeignWriteError(LakeError):
 
 
 class NothingAppliedError(LakeError):
-    """No epoch of gold is finished, or none up to a position, or a table was not in it. Fields: lsn, table."""
+    """No epoch of gold is finished, or none up to a position, or a table was not in it; or nothing was captured.
+
+    Fields: lsn, table.
+    """
 
     todo = "Run `walhouse run` first, or name a later position; ops.epochs has all of them."
 
