@@ -9,6 +9,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from walhouse.errors import LakeError, WalhouseError
+from walhouse.lakehouse.conditions import spark_condition
+from walhouse.lakehouse.refusal import refusal_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,13 +23,22 @@ log = logging.getLogger(__name__)
 def raise_first(failures: Mapping[str, BaseException]) -> None:
     """Raise the first failure, if there is any, and log the others. The keys say what failed.
 
-    Of an exception that is not walhouse's own only the kind is logged, since its message may quote a row.
+    Of an exception that is not walhouse's own, and says nothing of the lake, only the kind is logged, since its message
+    may quote a row.
     """
     for what, failure in list(failures.items())[1:]:
-        told = failure if isinstance(failure, WalhouseError) else type(failure).__name__
-        log.error("%s failed, too: %s", what, told)
+        log.error("%s failed, too: %s", what, _told(failure))
     for failure in failures.values():
         raise failure
+
+
+def _told(failure: BaseException) -> str:
+    if isinstance(failure, WalhouseError):
+        return str(failure)
+    if isinstance(failure, Exception) and (refused := refusal_in(failure)):
+        return str(refused)
+    condition = spark_condition(failure)
+    return f"{type(failure).__name__}{f' ({condition})' if condition else ''}"
 
 
 def table_gone(layer: str, table: TableName, name: LakeTable, *, safe: str) -> LakeError:

@@ -30,10 +30,15 @@ def on_lake() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        refused = None if _is_another(error) else _refused(error)
+        refused = refusal_in(error)
         if refused is None:
             raise
         raise refused from error
+
+
+def refusal_in(error: Exception) -> LakeError | None:
+    """What the error says of the lake; None if nothing, or it is one of ours that says it already."""
+    return None if _is_another(error) else _refused(error)
 
 
 def _is_another(error: Exception) -> bool:
