@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ from walhouse.lakehouse.tables import (
     current_version,
     ensure_schema,
     register_tables,
+    stands_at,
     table_exists,
     was_restored,
 )
@@ -96,6 +98,25 @@ def test_a_table_tells_that_it_was_restored(spark: SparkSession, lake: LakeLayou
     assert not was_restored(spark, lake.ops("things"))
     spark.sql(f"RESTORE TABLE {lake.ops('things')} TO VERSION AS OF 0")
     assert was_restored(spark, lake.ops("things"))
+
+
+@pytest.mark.parametrize("by", ["the folder's log", "the catalog's history"])
+def test_a_table_stands_at_the_version_that_it_was_restored_to(by: str, spark: SparkSession, lake: LakeLayout) -> None:
+    asked = lake if by == "the folder's log" else replace(lake, path=None)
+    table = lake.ops("things")
+
+    def stands_after(statement: str, known: int) -> int:
+        spark.sql(statement)
+        return stands_at(spark, asked, table, known)
+
+    create(spark, lake)
+    assert stands_after(f"INSERT INTO {table} VALUES (1, 'x')", 1) == 1
+    assert stands_after(f"INSERT INTO {table} VALUES (2, 'x')", 1) == 1, "what was added does not take away"
+    assert stands_after(f"RESTORE TABLE {table} TO VERSION AS OF 0", 2) == 0
+    assert stands_after(f"ALTER TABLE {table} SET TBLPROPERTIES ('note' = 'tidied')", 2) == 0
+    assert stands_after(f"RESTORE TABLE {table} TO VERSION AS OF 2", 2) == 2, "set right again"
+    time = spark.sql(f"DESCRIBE HISTORY {table}").where("version = 1").head(1)[0]["timestamp"]
+    assert stands_after(f"RESTORE TABLE {table} TO TIMESTAMP AS OF '{time}'", 2) == -1
 
 
 def test_a_second_lake_with_the_same_schema_names_is_refused_in_one_session(

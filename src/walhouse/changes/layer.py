@@ -287,10 +287,8 @@ class LayerRun:
 
     @cached_property
     def _left(self) -> dict[TableName, int]:
-        """The version that its last epoch left of each table; asked where a table's log is a folder, and costs nothing
-        to look into.
-        """
-        cut = self._last_cut(self.layer) if self._layout.path is not None else None
+        """The version that its last epoch left of each table."""
+        cut = self._last_cut(self.layer)
         return {} if cut is None else dict(cut.versions)
 
     def _is_fresh(self, tables: Collection[TableName]) -> bool:

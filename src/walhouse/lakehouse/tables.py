@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from walhouse.errors import OtherLakeError
+from walhouse.lakehouse.answers import few_rows
 from walhouse.lakehouse.layout import LOCAL_CATALOG, LakeLayout
 from walhouse.names import LakeTable, quote, string_literal
 
@@ -196,29 +197,37 @@ def was_restored(spark: SparkSession, table: LakeTable) -> bool:
 def stands_at(spark: SparkSession, layout: LakeLayout, table: LakeTable, known: int) -> int:
     """The version whose rows a table has, where that is one of before ``known``; else ``known``.
 
-    Only the log of a local lake is asked, and what it has let go of is taken for a version that adds to the one before.
-    A RESTORE to a time says no version: -1.
+    A commit that the log has let go of is taken for one that adds to the version before. A RESTORE to a time says no
+    version: -1.
     """
-    location = layout.location(table)
-    if location is None:
-        return known
     version = current_version(spark, layout, table)
+    restores = _restores(spark, layout, table, range(known + 1, version + 1)) if version > known else {}
     while version > known:
-        restored = _restored_to(Path(location) / "_delta_log" / f"{version:020}.json")
-        version = version - 1 if restored is None else restored
+        version = restores.get(version, version - 1)
     return version
 
 
-def _restored_to(commit: Path) -> int | None:
-    """The version that a commit went back to; None: it is no RESTORE."""
+def _restores(spark: SparkSession, layout: LakeLayout, table: LakeTable, last: range) -> dict[int, int]:
+    """Of the last versions, those that went back to another one, and to which."""
+    location = layout.location(table)
+    if location is not None:
+        return {version: to for version in last if (to := _restored_to(location, version)) is not None}
+    history = spark.sql(f"DESCRIBE HISTORY {table} LIMIT {len(last)}").where(F.col("operation") == "RESTORE")
+    to = F.coalesce(F.try_element_at("operationParameters", F.lit("version")).try_cast("long"), F.lit(-1))
+    return {row["version"]: row["to"] for row in few_rows(history.select("version", to.alias("to")))}
+
+
+def _restored_to(location: str, version: int) -> int | None:
+    """The version that a commit of a folder's log went back to; None: it is no RESTORE."""
+    commit = Path(location) / "_delta_log" / f"{version:020}.json"
     with suppress(FileNotFoundError), commit.open(encoding="utf-8") as actions:
         for action in actions:
             if action.startswith('{"commitInfo"'):
                 info = json.loads(action)["commitInfo"]
                 if info.get("operation") != "RESTORE":
                     return None
-                version = info.get("operationParameters", {}).get("version")
-                return -1 if version is None else int(version)
+                to = info.get("operationParameters", {}).get("version")
+                return -1 if to is None else int(to)
     return None
 
 
