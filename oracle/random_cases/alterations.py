@@ -52,9 +52,9 @@ def _renamed(random: Random, table: Table) -> tuple[list[str], Table] | None:
 
 
 def _retyped(random: Random, table: Table) -> tuple[list[str], Table] | None:
-    if not table.free:
+    if not table.settable:
         return None
-    column = random.choice(table.free)
+    column = random.choice(table.settable)
     other = replace(column, type=random_type(random, required=column.required), default=None)
     value = f"CAST({random_literal(random, other.type, required=other.required)} AS {other.type})"
     change = f"ALTER {column.sql} DROP DEFAULT, ALTER {column.sql} TYPE {other.type} USING {value}"
@@ -63,7 +63,7 @@ def _retyped(random: Random, table: Table) -> tuple[list[str], Table] | None:
 
 def _defaulted(random: Random, table: Table) -> tuple[list[str], Table] | None:
     """Another default, or none any more."""
-    some = [column for column in table.free if not column.required or column.default is not None]
+    some = [column for column in table.settable if not column.required or column.default is not None]
     if not some:
         return None
     column = random.choice(some)
@@ -76,9 +76,9 @@ def _defaulted(random: Random, table: Table) -> tuple[list[str], Table] | None:
 
 
 def _made_nullable(random: Random, table: Table) -> tuple[list[str], Table] | None:
-    if not table.free:
+    if not table.settable:
         return None
-    column = random.choice(table.free)
+    column = random.choice(table.settable)
     statement = f"ALTER TABLE {table.sql} ALTER {column.sql} DROP NOT NULL;"
     return [statement], _with(table, column, replace(column, required=False))
 
@@ -122,7 +122,7 @@ def _key_renamed(random: Random, table: Table) -> tuple[list[str], Table] | None
 
 
 def _made_required(random: Random, table: Table) -> tuple[list[str], Table] | None:
-    some = [each for each in table.free if not each.required and each.type not in NEVER_REQUIRED]
+    some = [each for each in table.settable if not each.required and each.type not in NEVER_REQUIRED]
     if not some:
         return None
     column = random.choice(some)

@@ -121,6 +121,11 @@ class Table:
         bases = " ".join(column.generated or "" for column in self.columns)
         return tuple(each for each in self.written if not self.is_indexed(each) and each.sql not in bases)
 
+    @property
+    def settable(self) -> tuple[Column, ...]:
+        """Those of them of which type, default and NOT NULL may be set: no numbered ones."""
+        return tuple(each for each in self.free if not each.counted)
+
     def is_indexed(self, column: Column) -> bool:
         """Whether it is in a key, and has to be short."""
         return column.name in {*self.key, self.unique, self.included}
