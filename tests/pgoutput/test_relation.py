@@ -18,12 +18,13 @@ def message(*columns: tuple[str, int]) -> tuple[ColumnDescription, ...]:
     return tuple(ColumnDescription(name, oid, -1, identity=False) for name, oid in columns)
 
 
-def test_the_catalogs_facts_of_a_type_count_where_the_type_is_the_same() -> None:
-    catalog = replace(
-        relation(NAME, [replace(column("a", "int4"), type_oid=23), replace(column("b", "int8"), type_oid=20)]), oid=7
-    )
-    described = with_catalog(replace(catalog, columns=message(("a", 23), ("b", 23), ("c", 25))), catalog, {})
-    assert [each.base_type for each in described.columns] == ["int4", None, None]
+def test_the_catalogs_facts_of_a_type_count_where_the_type_and_its_modifier_are_the_same() -> None:
+    known = [("a", "int4", 23, -1), ("b", "int8", 20, -1), ("d", "varchar", 1043, 14)]
+    columns = [replace(column(name, kind, typmod=typmod), type_oid=oid) for name, kind, oid, typmod in known]
+    catalog = replace(relation(NAME, columns), oid=7)
+    told = replace(catalog, columns=message(("a", 23), ("b", 23), ("c", 25), ("d", 1043)))
+    described = with_catalog(told, catalog, {}).columns
+    assert [(each.base_type, each.modifier) for each in described] == [("int4", -1), *[(None, -1)] * 3]
 
 
 def test_whether_a_column_may_be_null_and_its_default_count_by_name_as_debezium_takes_them() -> None:
@@ -69,6 +70,13 @@ def test_a_table_that_has_another_name_by_now_is_known_by_its_oid() -> None:
     assert (described.table, described.own_key) == ("before", ("a",))
     assert (described.columns[0].nullable, described.columns[0].default) == (False, "7")
     assert with_catalog(told, replace(now, oid=8), {}).primary_key is None
+
+
+def test_the_primary_key_counts_only_where_the_message_has_all_of_its_columns() -> None:
+    catalog = replace(relation(NAME, [column("a", "int4"), column("b", "int4")], primary_key=("b", "a")), oid=7)
+    told = replace(catalog, columns=message(("a", 23), ("b", 23)), primary_key=None)
+    assert with_catalog(told, catalog, {}).primary_key == ("b", "a")
+    assert with_catalog(replace(told, columns=message(("a", 23), ("c", 23))), catalog, {}).primary_key is None
 
 
 def test_the_first_unique_key_counts_with_those_of_its_columns_that_the_message_has() -> None:

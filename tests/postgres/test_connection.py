@@ -42,12 +42,23 @@ ODD_SETTINGS = {
     "bytea_output": "escape",
     "quote_all_identifiers": "on",
     "search_path": "public",
+    "array_nulls": "off",
     "client_min_messages": "error",
     "statement_timeout": "9s",  # long enough for the statement that takes it away, whatever the machine does beside it
     "idle_in_transaction_session_timeout": "1ms",
     "default_transaction_isolation": "serializable",
     "default_transaction_deferrable": "on",
 }
+TEXTS = {
+    "'2020-01-31'::date::text": "2020-01-31",
+    "'1 day -2:03'::interval::text": "1 day -02:03:00",
+    "'2020-01-31 12:00Z'::timestamptz::text": "2020-01-31 12:00:00+00",
+    "(0.1::float8 + 0.2::float8)::text": "0.30000000000000004",
+    r"'\x00ff'::bytea::text": r"\x00ff",
+    "'public.t'::regclass::text": "public.t",
+    "(('{NULL}'::text[])[1] IS NULL)::text": "true",
+}
+"""What values are in a session of ours, whatever is set."""
 
 
 @pytest.mark.parametrize("replication", [False, True])
@@ -57,11 +68,14 @@ def test_no_environment_role_or_database_changes_the_text_of_values(
     """Roles, databases and libpq's environment can all set session variables; a walsender session has them, too."""
     for name, value in ODD_SETTINGS.items():
         database.execute(f"ALTER DATABASE {database.name} SET {name} = '{value}'")
+    database.execute("CREATE TABLE t ()")
     monkeypatch.setenv("PGTZ", "Asia/Kathmandu")
     monkeypatch.setenv("PGDATESTYLE", "SQL")
     monkeypatch.setenv("PGOPTIONS", "-c IntervalStyle=sql_standard")
     with closing(connect(database.settings, replication=replication)) as connection:
         found = {name: connection.execute(f"SHOW {name}".encode()).fetchone() for name in SESSION}
+        texts = connection.execute(f"SELECT {', '.join(TEXTS)}".encode()).fetchone()
+    assert texts == tuple(TEXTS.values())
     assert found == {name: (value,) for name, value in SESSION.items()}
 
 

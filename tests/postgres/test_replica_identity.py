@@ -56,6 +56,12 @@ def test_each_identity_is_set_and_then_left_alone(
     assert _identity(database) == "d"
 
 
+def test_another_index_than_the_one_that_is_the_identity_is_set_too(database: Database, connection: Connection) -> None:
+    set_identities(connection, [T], _rules("public.t:INDEX I"))
+    set_identities(connection, [T], _rules("public.t:INDEX t_pkey"))
+    assert _identity(database) == "i t_pkey"
+
+
 def test_an_identity_that_is_right_costs_no_lock(database: Database, connection: Connection) -> None:
     with database.connect(autocommit=False) as reader:
         reader.execute("SELECT FROM t")

@@ -183,6 +183,7 @@ def test_a_new_slot_s_snapshot_and_its_stream_meet_without_gap_or_overlap(databa
     writers.join()
     with closing(connect(database.settings)) as connection:
         end = wait_flushed(connection, insert_lsn(connection))
+        assert required_slot(connection, name).confirmed_flush_lsn == exported.consistent_point, "and not before it"
     stream = read_stream(peek_blocks(database.settings, name, "p", end))
     after = {int(row[0]) for row in stream.rows("t")}
     assert before

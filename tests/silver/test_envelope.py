@@ -251,7 +251,8 @@ def test_replica_identity_full_gives_the_old_row_and_its_toasted_values(spark: S
         .add("u", before=old, after=old | {"v": None, "since": "4"}, unchanged=["v"])
         .add("u", before=old, after=old | {"k": "1.00"})
         .add("u", before=old, after=old | {"k": "2", "v": None}, unchanged=["v"])
-        .add("d", before=old | {"since": None}),
+        .add("d", before=old | {"since": None})
+        .add("u", before=old, after=old | {"v": None}),
     )
     first = told[10, "u"]
     assert (first["before"]["v"], first["after"]["v"], first["unavailable"]) == ("long", "long", [])
@@ -260,6 +261,7 @@ def test_replica_identity_full_gives_the_old_row_and_its_toasted_values(spark: S
     assert told[30, "c"]["after"]["v"] == "long"
     assert json.loads(told[30, "d"]["headers"]["__debezium.newkey"]) == {"k": {"scale": 0, "value": "Ag=="}}
     assert told[40, "d"]["before"]["since"] is None, "a null that was sent is a null"
+    assert (told[50, "u"]["after"]["v"], told[50, "u"]["unavailable"]) == (None, []), "also where the old row had more"
 
 
 @pytest.mark.parametrize("identity", ["d", "f"])
@@ -322,6 +324,7 @@ def test_a_unique_key_outside_the_identity_is_filled_and_so_seems_to_change(spar
         Wal(table, lsn=0).add("u", before={"val": "7"}, after={"pk": "1", "val": "8"}).add("d", before={"val": "8"}),
     )
     assert [told[at]["key"] for at in ((10, "d"), (10, "c"), (20, "d"))] == [{"pk": 0}, {"pk": 1}, {"pk": 0}]
+    assert [told[at]["before"] for at in ((10, "d"), (20, "d"))] == [{"pk": 0, "val": 7}, {"pk": 0, "val": 8}]
 
 
 def test_each_row_is_read_by_its_own_relation_version(spark: SparkSession) -> None:

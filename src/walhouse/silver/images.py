@@ -14,8 +14,7 @@ from pyspark.sql.types import BinaryType, StringType
 from walhouse.lakehouse.tables import sql_type
 from walhouse.names import quote, string_literal
 from walhouse.pgoutput.column_default import default_text
-from walhouse.pgoutput.relation import BY_KEY
-from walhouse.pgoutput.row import BeforeKind, Op
+from walhouse.pgoutput.row import Op
 from walhouse.silver.keys import may_lack, versions_by_key
 from walhouse.silver.texts import first_units, is_lost, of_versions
 from walhouse.silver.types.silver_type import is_same
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.silver.columns import SilverColumn
     from walhouse.silver.settings import SilverSettings
-
-_KEY_ONLY: Final = BY_KEY | {"n"}
-"""Replica identities under which an old tuple holds the identity's columns at most."""
 
 NO_NAMES: Final = "CAST(array() AS array<string>)"
 
@@ -158,10 +154,7 @@ class Images:
         lacking = [r for r in self._relations if may_lack(r, column.name)]
         if not column.required or not lacking:
             return value
-        # a root's tag is its own, but what the tuple holds is its leaf's
-        roots = [r for r in lacking if r.partitioned]
-        of_key = f"before_kind = '{BeforeKind.KEY.value}' AND {of_versions(lacking)}"
-        not_sent = f"({of_key} OR {of_versions(roots)})" if roots else of_key
+        not_sent = of_versions(lacking)
         if has_before:
             not_sent += f" AND {column.before} IS NULL"
         return f"CASE WHEN {not_sent} THEN {self._made_up(column)} ELSE {value} END"
@@ -177,10 +170,7 @@ class Images:
 
         Of a partitioned table this is its leaves' to say. A mask shows where there is no value, too.
         """
-        return column.hidden or any(
-            r.partitioned or r.replica_identity not in _KEY_ONLY or column.name in r.identity_columns
-            for r in self._relations
-        )
+        return column.hidden or any(r.partitioned or column.name in r.identity_columns for r in self._relations)
 
     def _after_value(self, column: SilverColumn) -> str:
         text = column.shown_after

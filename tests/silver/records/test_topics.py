@@ -64,6 +64,7 @@ def test_the_key_is_else_the_first_unique_key() -> None:
 
 def test_a_table_without_either_has_no_key() -> None:
     assert key_columns(keyed((), identity="f")) == ()
+    assert key_columns(keyed((), (), identity="i")) == (), "nothing is left of the unique index, and no other stands in"
 
 
 def test_an_unknown_key_is_the_replica_identity_if_that_is_a_key() -> None:
