@@ -59,6 +59,7 @@ SETTINGS: Final[Mapping[str, Any]] = {
     "snapshot_mode": "initial",
     "snapshot_lock_timeout_ms": 400,
     "signal_data_collection": "public.signals",
+    "skipped_operations": "none",
 }
 PUBLICATIONS: Final = (
     None,
@@ -110,6 +111,8 @@ class World:
     """Tables of which rows changed without a change, and what the documents ask for: part, whole or rebuild."""
     untold: set[str] = field(default_factory=set)
     """Tables of which silver has no event of some changes, as the documents have it."""
+    retold: set[str] = field(default_factory=set)
+    """Of these the tables that were read whole in the end."""
     rekeyed: set[str] = field(default_factory=set)
     retyped: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
