@@ -107,7 +107,7 @@ def is_same(one: Value, other: Value) -> bool:
 
 def differences(row: Row, other: Row) -> list[str]:
     """Names of the columns, of those that both have, in which two rows differ."""
-    return [name for name in row.keys() & other.keys() if not is_same(row[name], other[name])]
+    return [name for name in row if name in other and not is_same(row[name], other[name])]
 
 
 def folded(events: Iterable[Event]) -> dict[str, Row]:
