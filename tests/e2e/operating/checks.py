@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from tests.e2e.operating import ddl
 from tests.e2e.operating.folding import FoldError, bag, differences, events_of, folded, last_reading
 from tests.e2e.operating.remedies import FaultError, remedy
 from walhouse.errors import NotProvenError, WalhouseError
@@ -98,7 +99,8 @@ def witnessed(world: World) -> None:
 
 
 def _names(world: World, table: Table) -> list[str]:
-    return [column.name for column in table.columns if not _is_left_out(world, table, column.name)]
+    sent, _ = world.sent(table)
+    return [c.name for c in table.columns if c.name in sent and not _is_left_out(world, table, c.name)]
 
 
 def _source(world: World, table: Table) -> list[Row]:
@@ -107,7 +109,7 @@ def _source(world: World, table: Table) -> list[Row]:
     source = ", ".join(f"""CASE WHEN num_nulls("{n}") = 0 THEN format('%s', "{n}") END""" for n in names)
     masks = world.settings["column_mask_with_6_chars"]
     masked = [masks is not None and re.fullmatch(masks, f"public.{table.name}.{n}") is not None for n in names]
-    rows = world.ask(f'SELECT {source} FROM "{table.name}"')
+    rows = world.ask(f'SELECT {source} FROM "{table.name}" WHERE {world.sent(table)[1]}')
     return [dict(zip(names, _seen(row, masked), strict=True)) for row in rows]
 
 
@@ -209,6 +211,8 @@ def printed_alike(world: World) -> list[str]:
 
 def all_is_well(world: World, *, retells: bool) -> None:
     """Whether it costs a further reading to look at tables of which silver was not told all, too."""
+    world.end_sessions()
+    ddl.back_again(world)
     world.house.signal("resume-snapshot", {})
     caught_up(world)
     proven(world)
