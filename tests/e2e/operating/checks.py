@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from tests.e2e.operating import ddl
+from tests.e2e.operating.folding import FoldError, bag, differences, events_of, folded, last_reading
 from tests.e2e.operating.remedies import FaultError, remedy
 from walhouse.errors import NotProvenError, WalhouseError
 from walhouse.names import TableName
@@ -14,6 +15,7 @@ from walhouse.names import TableName
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.e2e.operating.folding import Row
     from tests.e2e.operating.world import Table, World
 
 
@@ -87,18 +89,28 @@ def _unequal(world: World) -> dict[str, Any]:
 def witnessed(world: World) -> None:
     """Gold by Spark's texts, the source by PostgreSQL's."""
     for table in captured(world):
-        columns = [column for column in table.columns if not _is_left_out(world, table, column.name)]
-        names = [column.name for column in columns]
-        source = ", ".join(f"""CASE WHEN num_nulls("{n}") = 0 THEN format('%s', "{n}") END""" for n in names)
-        there = Counter(world.ask(f'SELECT {source} FROM "{table.name}"'))
-        masks = world.settings["column_mask_with_6_chars"]
-        masked = [masks is not None and re.fullmatch(masks, f"public.{table.name}.{n}") is not None for n in names]
-        there = Counter(tuple(_seen(row, masked)) for row in there.elements())
+        names = _names(world, table)
+        there = Counter(tuple(row[name] for name in names) for row in _source(world, table))
         gold = world.spark.table(str(world.lake.gold(TableName("public", table.name))))
         rows = gold.selectExpr(*(f"CAST(`{name}` AS STRING)" for name in names)).collect()
         here = Counter(tuple(row) for row in rows)
         if here != there:
             raise FaultError(f"the witness: {table.name} {names}: gold {here - there}, source {there - here}")
+
+
+def _names(world: World, table: Table) -> list[str]:
+    sent, _ = world.sent(table)
+    return [c.name for c in table.columns if c.name in sent and not _is_left_out(world, table, c.name)]
+
+
+def _source(world: World, table: Table) -> list[Row]:
+    """The rows of a table as they are to be captured, each value as PostgreSQL prints it."""
+    names = _names(world, table)
+    source = ", ".join(f"""CASE WHEN num_nulls("{n}") = 0 THEN format('%s', "{n}") END""" for n in names)
+    masks = world.settings["column_mask_with_6_chars"]
+    masked = [masks is not None and re.fullmatch(masks, f"public.{table.name}.{n}") is not None for n in names]
+    rows = world.ask(f'SELECT {source} FROM "{table.name}" WHERE {world.sent(table)[1]}')
+    return [dict(zip(names, _seen(row, masked), strict=True)) for row in rows]
 
 
 def _seen(row: tuple[Any, ...], masked: list[bool]) -> Iterator[Any]:
@@ -120,42 +132,58 @@ def _is_left_out(world: World, table: Table, column: str) -> bool:
     return bool(excluded and re.fullmatch(excluded, f"public.{table.name}.{column}"))
 
 
-def silver_tells(world: World) -> None:
-    """No event twice; events folded in their order give gold's keys, where nothing happened that silver is not told."""
+def silver_tells(world: World, lines: list[str]) -> None:
+    """No event twice; folded in order they give the source's rows, where nothing happened that silver is not told.
+
+    Where something did, and the table was read whole since, the rows of that reading are the source's.
+    """
+    _no_event_twice(world)
     for table in captured(world):
-        name = TableName("public", table.name)
-        silver = world.spark.table(str(world.lake.silver(name)))
-        rows = silver.selectExpr(
-            "commit_lsn", "seq", "op", "to_json(key) AS key", "to_json(after) AS after", "unavailable"
-        ).collect()
-        if twice := [k for k, n in Counter((r["commit_lsn"], r["seq"], r["op"]) for r in rows).items() if n > 1]:
+        events = events_of(lines, f"test.public.{table.name}")
+        rows = _source(world, table)
+        has_key = any(column.is_key for column in table.columns)
+        try:
+            if table.name in world.retold:
+                if rows:
+                    _compare(f"what was read last of {table.name}", last_reading(events), rows)
+            elif table.name in world.untold:
+                continue
+            elif has_key:
+                _compare(f"the fold of {table.name}", list(folded(events).values()), rows)
+            elif table.name not in world.rekeyed:
+                _compare(f"the bag of {table.name}", [dict(row) for row in bag(events).elements()], rows)
+        except FoldError as error:
+            raise FaultError(f"events of {table.name}: {error}") from error
+
+
+def _no_event_twice(world: World) -> None:
+    for table in captured(world):
+        silver = world.spark.table(str(world.lake.silver(TableName("public", table.name))))
+        places = Counter(tuple(row) for row in silver.select("commit_lsn", "seq", "op").collect())
+        if twice := [place for place, count in places.items() if count > 1]:
             raise FaultError(f"events of {table.name} twice: {twice[:5]}")
-        if table.name in world.untold or not any(column.is_key for column in table.columns):
-            continue
-        state: dict[str, str] = {}
-        order = sorted(rows, key=lambda row: (row["commit_lsn"], row["seq"], row["op"] != "d"))
-        for row in order:
-            if row["op"] == "t":
-                state.clear()
-            elif row["op"] == "d":
-                state.pop(row["key"], None)
-            elif row["key"] is not None:
-                _not_older(table, state, row)
-                state[row["key"]] = str(row["after"])
-        keys = [column.name for column in table.columns if column.is_key]
-        texts = ", ".join(f'"{key}"::text' for key in keys)
-        source = set(world.ask(f'SELECT {texts} FROM "{table.name}"'))
-        events = {tuple(str(value) for value in json.loads(key).values()) for key in state}
-        if len(source) != len(events) or ("m" not in keys and source != events):
-            raise FaultError(f"silver of {table.name} folds to {events}, the source has {source}")
 
 
-def _not_older(table: Table, state: dict[str, str], row: Any) -> None:
-    """A row that was read stands after all that it has seen: it is as the last of them left it."""
-    if row["op"] != "r" or row["unavailable"]:
-        return
-    if row["key"] in state and "unavailable" not in state[row["key"]] and state[row["key"]] != str(row["after"]):
-        raise FaultError(f"a row that was read of {table.name} differs from what came before: {row['key']}")
+def _compare(what: str, here: list[Row], there: list[Row]) -> None:
+    """As bags, each value by itself: a row of the one takes one of the other."""
+    left = list(there)
+    for row in here:
+        same = next((each for each in left if each.keys() <= row.keys() and not differences(each, row)), None)
+        if same is None:
+            raise FaultError(f"{what} has {row}, which is none of {left}")
+        left.remove(same)
+    if left:
+        raise FaultError(f"{what} lacks {left}")
+
+
+def retell(world: World) -> None:
+    """Tables of which silver was not told all are read once more, whole, so that it tells of all of their rows."""
+    world.retold = {table.name for table in captured(world)} & world.untold
+    if world.retold:
+        world.say(f"read whole, for silver: {sorted(world.retold)}")
+        names = [rf"public\.{re.escape(name)}" for name in sorted(world.retold)]
+        world.house.signal("execute-snapshot", {"data-collections": names, "type": "blocking"})
+        caught_up(world)
 
 
 def goes_forward(world: World) -> None:
@@ -172,17 +200,24 @@ def goes_forward(world: World) -> None:
         raise FaultError(f"the slot {confirmed} is ahead of bronze {reached[-1]}")
 
 
-def printed_alike(world: World) -> None:
-    first, second = (Counter(re.sub(r'"[^"]*runId":"[^"]*"', "", line) for line in world.house.events()) for _ in "ab")
+def printed_alike(world: World) -> list[str]:
+    """The lines of all events, with schemas; the same ones each time."""
+    prints = [list(world.house.events(schemas=True, keep_nulls=True)) for _ in "ab"]
+    first, second = (Counter(re.sub(r'"[^"]*runId":"[^"]*"', "", line) for line in lines) for lines in prints)
     if first != second:
         raise FaultError(f"events printed twice differ: {first - second}, {second - first}")
+    return prints[0]
 
 
-def all_is_well(world: World) -> None:
+def all_is_well(world: World, *, retells: bool) -> None:
+    """Whether it costs a further reading to look at tables of which silver was not told all, too."""
+    world.end_sessions()
+    ddl.back_again(world)
     world.house.signal("resume-snapshot", {})
     caught_up(world)
     proven(world)
+    if retells:
+        retell(world)
     witnessed(world)
-    silver_tells(world)
+    silver_tells(world, printed_alike(world))
     goes_forward(world)
-    printed_alike(world)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from tests.e2e.operating.world import World
+    from tests.e2e.operating.world import Table, World
 
 
 def attempt(world: World, what: str, work: Callable[[], object]) -> WalhouseError | None:
@@ -108,7 +108,11 @@ def give(world: World, chance: random.Random, kind: str, data: dict[str, Any]) -
     number = f"s{chance.getrandbits(60)}"
     world.say(f"signal {kind} {data}")
     text = json.dumps(data) if chance.random() < 0.95 else "{not json"
-    if chance.random() < 0.5:
+    channel = chance.choice(("source", "file", "lake", "lake"))
+    if channel == "file":
+        with (world.folder / "file-signals.txt").open("a") as file:
+            file.write(json.dumps({"id": number, "type": kind, "data": data}) + "\n")
+    elif channel == "source":
         world.sql("INSERT INTO signals VALUES ('{}', '{}', '{}')".format(number, kind, text.replace("'", "''")))
     else:
         attempt(world, "    to the lake", lambda: world.house.signal(kind, data, number))
@@ -234,6 +238,52 @@ def publication(world: World, chance: random.Random) -> None:
     ):
         world.lost.add("publication")
         world.untold.update(table.name for table in world.tables())
+
+
+def published_part(world: World, chance: random.Random) -> None:
+    """Of a table the publication gets a row filter, or a list of columns, or loses what it had: it is read anew.
+
+    Now and then the publication sends no truncates for a while.
+    """
+    if chance.random() < 0.2:
+        some, all_of_them = (
+            f"ALTER PUBLICATION walhouse_test SET (publish = 'insert, update, delete{more}')"
+            for more in ("", ", truncate")
+        )
+        if world.sql(some) and world.sql(all_of_them):
+            world.lost.add("publication")
+            world.untold.update(table.name for table in world.tables())
+        return
+    published = world.published()
+    tables = [t for t in world.tables() if t.name in published and not (t.is_parted or t.is_leaf)]
+    if world.publication is not None or not tables:
+        return
+    table = chance.choice(tables)
+    columns, rows = _part(table, chance)
+    if world.sql(
+        f'ALTER PUBLICATION walhouse_test DROP TABLE "{table.name}"',
+        f'ALTER PUBLICATION walhouse_test ADD TABLE "{table.name}"{columns}{rows}',
+    ):
+        world.lost.add("publication")
+        world.untold.add(table.name)
+        if world.settings["snapshot_mode"] == "no_data":
+            world.leave(table.name, "whole")
+
+
+def _part(table: Table, chance: random.Random) -> tuple[str, str]:
+    """A list of columns and a condition, of such columns as the server takes for updates and deletes, or nothing."""
+    key = [column for column in table.columns if column.is_key]
+    columns, condition = "", ""
+    if key and chance.random() < 0.4:
+        others = [column for column in table.columns if not column.is_key]
+        listed = [column.name for column in (*key, *chance.sample(others, chance.randint(0, len(others))))]
+        columns = " ({})".format(", ".join(f'"{name}"' for name in listed))
+    asked = [column for column in key or table.columns if column.type in {"integer", "bigint", "text"}]
+    if asked and chance.random() < 0.5:
+        column = chance.choice(asked)
+        what = f'length("{column.name}") <> 2' if column.type == "text" else f'"{column.name}" % 3 <> 0'
+        condition = f" WHERE ({what})"
+    return columns, condition
 
 
 def begin(world: World, chance: random.Random) -> None:

@@ -176,6 +176,45 @@ def swap_tables(world: World, chance: random.Random) -> None:
         came(world, one.name, other.name)
 
 
+def move_table(world: World, chance: random.Random) -> None:
+    """Into another schema, or one that is there back again."""
+    if world.ask("SELECT FROM pg_class WHERE relnamespace = 'elsewhere'::regnamespace AND relkind = 'r'"):
+        back_again(world)
+        return
+    table = any_table(world, chance)
+    if table is None or table.is_parted or table.is_leaf or any(column.labels for column in table.columns):
+        return
+    if world.sql(f"ALTER TABLE {_name(table)} SET SCHEMA elsewhere"):
+        came(world, table.name)
+
+
+def back_again(world: World) -> None:
+    """What is in the other schema, as another table of its name if there is one by now; or it is gone."""
+    for (name,) in world.ask(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'elsewhere'::regnamespace AND relkind = 'r'"
+    ):
+        away, to = f'elsewhere."{name}"', f"{name}_back"
+        if world.sql(f"ALTER TABLE {away} SET SCHEMA public"):
+            came(world, name)
+        elif world.sql(f'ALTER TABLE {away} RENAME TO "{to}"', f'ALTER TABLE elsewhere."{to}" SET SCHEMA public'):
+            came(world, to)
+        else:  # an index's name is taken, too
+            world.sql(f"DROP TABLE {away} CASCADE")
+
+
+def without_columns(world: World, chance: random.Random) -> None:
+    """A table that has none, its rows, and that it is gone."""
+    rows = "INSERT INTO z SELECT FROM generate_series(1, 3)"
+    if not world.ask("SELECT to_regclass('public.z')")[0][0]:
+        if world.sql("CREATE TABLE z ()", "ALTER TABLE z REPLICA IDENTITY FULL", rows):
+            came(world, "z")
+        return
+    deleted = "DELETE FROM z WHERE ctid IN (SELECT ctid FROM z LIMIT 1)"
+    what = chance.choice((rows, rows, deleted, "TRUNCATE z", "DROP TABLE z"))
+    if world.sql(what) and what.startswith("DROP"):
+        came(world, "z")
+
+
 def identity(world: World, chance: random.Random) -> None:
     table = any_table(world, chance)
     if table is None or table.is_leaf or table.is_parted:

@@ -16,6 +16,7 @@ import psycopg
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from walhouse.lakehouse.layout import LakeLayout
 
 SCHEMA: Final = (
+    "CREATE SCHEMA elsewhere",
     "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')",
     "CREATE TABLE a (id int PRIMARY KEY, v text, n numeric(10,2))",
     "CREATE TABLE b (k mood, m numeric(6,2), v text, PRIMARY KEY (m, k))",
@@ -59,6 +61,8 @@ SETTINGS: Final[Mapping[str, Any]] = {
     "snapshot_mode": "initial",
     "snapshot_lock_timeout_ms": 400,
     "signal_data_collection": "public.signals",
+    "signal_enabled_channels": "source,file",
+    "skipped_operations": "none",
 }
 PUBLICATIONS: Final = (
     None,
@@ -101,6 +105,8 @@ class World:
     spark: SparkSession
     lake: LakeLayout
     make: Callable[..., Walhouse]
+    folder: Path
+    """Where the configuration is, and the file of signals."""
     publication: str | None = None
     settings: dict[str, Any] = field(default_factory=lambda: dict(SETTINGS))
     began: float = field(default_factory=time.monotonic)
@@ -110,6 +116,8 @@ class World:
     """Tables of which rows changed without a change, and what the documents ask for: part, whole or rebuild."""
     untold: set[str] = field(default_factory=set)
     """Tables of which silver has no event of some changes, as the documents have it."""
+    retold: set[str] = field(default_factory=set)
+    """Of these the tables that were read whole in the end."""
     rekeyed: set[str] = field(default_factory=set)
     retyped: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
@@ -183,9 +191,19 @@ class World:
         ]
 
     def published(self) -> set[str]:
-        """Names of the tables that the publication has, as it sends them."""
-        rows = self.ask("SELECT tablename FROM pg_publication_tables WHERE pubname = 'walhouse_test'")
+        """Names of the tables of schema public that the publication has, as it sends them."""
+        rows = self.ask(
+            "SELECT tablename FROM pg_publication_tables WHERE pubname = 'walhouse_test' AND schemaname = 'public'"
+        )
         return {name for (name,) in rows}
+
+    def sent(self, table: Table) -> tuple[set[str], str]:
+        """Names of the columns that the publication sends of a table that it has, and which rows, as SQL."""
+        [(names, condition)] = self.ask(
+            "SELECT attnames, coalesce(rowfilter, 'true') FROM pg_publication_tables"
+            f" WHERE pubname = 'walhouse_test' AND schemaname = 'public' AND tablename = '{table.name}'"
+        )
+        return set(names), condition
 
     def leave(self, table: str, how: str) -> None:
         """Its rows changed unseen: silver does not tell of it, and gold not before it is read."""
