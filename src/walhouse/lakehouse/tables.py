@@ -213,8 +213,8 @@ def _restores(spark: SparkSession, layout: LakeLayout, table: LakeTable, last: r
     if location is not None:
         return {version: to for version in last if (to := _restored_to(location, version)) is not None}
     history = spark.sql(f"DESCRIBE HISTORY {table} LIMIT {len(last)}").where(F.col("operation") == "RESTORE")
-    to = F.coalesce(F.try_element_at("operationParameters", F.lit("version")).try_cast("long"), F.lit(-1))
-    return {row["version"]: row["to"] for row in few_rows(history.select("version", to.alias("to")))}
+    target = F.coalesce(F.try_element_at("operationParameters", F.lit("version")).try_cast("long"), F.lit(-1))
+    return {row["version"]: row["target"] for row in few_rows(history.select("version", target.alias("target")))}
 
 
 def _restored_to(location: str, version: int) -> int | None:
