@@ -277,12 +277,13 @@ class Walhouse:
 
         Raises NothingAppliedError if nothing was captured yet: what proves a lake does not begin one.
         """
-        if not table_exists(self._session, self.layout, self.layout.bronze):
-            raise NothingAppliedError(
-                "Nothing was captured yet, so that there is nothing to prove.", safe="No slot and no table was made."
-            )
         reporter, chosen = progress or Silent(), None if tables is None else table_names(tables)
         with self._writing():
+            if not table_exists(self._session, self.layout, self.layout.bronze):
+                raise NothingAppliedError(
+                    "Nothing was captured yet, so that there is nothing to prove.",
+                    safe="No slot and no table was made.",
+                )
             capture = self._capture()
             despite_passing(capture.begin)
             verification = Verification(
