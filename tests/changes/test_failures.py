@@ -21,10 +21,8 @@ def test_the_first_failure_is_raised_and_the_others_are_told_without_what_a_row_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     first, ours, foreign = GoldKeyError("The first."), GoldKeyError("The second."), ValueError("a row's value")
-    disk, spark = (
-        OSError(ENOSPC, os.strerror(ENOSPC)),
-        PySparkValueError(errorClass="CANNOT_BE_NONE", messageParameters={"arg_name": "x"}),
-    )
+    disk = OSError(ENOSPC, os.strerror(ENOSPC))
+    spark = PySparkValueError(errorClass="CANNOT_BE_NONE", messageParameters={"arg_name": "x"})
     with caplog.at_level(logging.ERROR, "walhouse"), pytest.raises(GoldKeyError) as raised:
         raise_first({"gold of a": first, "gold of b": ours, "gold of c": foreign, "silver of d": disk, "silver": spark})
     assert raised.value is first

@@ -33,10 +33,9 @@ def raise_first(failures: Mapping[str, BaseException]) -> None:
 
 
 def _told(failure: BaseException) -> str:
-    if isinstance(failure, WalhouseError):
-        return str(failure)
-    if isinstance(failure, Exception) and (refused := refusal_in(failure)):
-        return str(refused)
+    said = refusal_in(failure) if isinstance(failure, Exception) else None
+    if said or isinstance(failure, WalhouseError):
+        return str(said or failure)
     condition = spark_condition(failure)
     return f"{type(failure).__name__}{f' ({condition})' if condition else ''}"
 

@@ -69,7 +69,7 @@ _CURRENT: Final = frozenset({"current_timestamp", "current_time", "current_date"
 _QUOTED: Final = re.compile("'([^']*(?:''[^']*)*)'")
 
 
-def is_read_of(column: ColumnDescription) -> bool:
+def default_is_read(column: ColumnDescription) -> bool:
     """Whether Debezium reads a default of the column's type at all: an enum or one of the list, no domain over these.
 
     It asks that of the catalog's type, that of now, and reads the expression by the type of the message.

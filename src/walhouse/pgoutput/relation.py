@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from walhouse.names import TableName
 from walhouse.pgoutput.column import ColumnDescription
-from walhouse.pgoutput.column_default import is_read_of
+from walhouse.pgoutput.column_default import default_is_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence, Set
@@ -210,7 +210,7 @@ def with_catalog(
         column, now = _by_type(column, types), by_name.get(column.name)
         if now is None:
             return column
-        return replace(column, nullable=now.nullable, default=now.default if is_read_of(now) else None)
+        return replace(column, nullable=now.nullable, default=now.default if default_is_read(now) else None)
 
     columns = tuple(told(column) for column in message.columns)
     names = set(message.column_names)
