@@ -211,6 +211,7 @@ def test_what_trying_again_cannot_help_ends_it_at_once(
     assert pauses.seconds == [IDLE_SECONDS]
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_is_asked_for_while_it_runs_is_read_and_told(
     spark: SparkSession, source: Database, lake: LakeLayout, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

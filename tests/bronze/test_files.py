@@ -87,6 +87,7 @@ def test_both_writers_make_the_same_bronze(
     assert all(row["engineInfo"].startswith("delta-rs") for row in writers.collect())
 
 
+@pytest.mark.slow
 def test_a_lake_that_one_writer_began_is_gone_on_with_by_the_other_and_back(
     spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

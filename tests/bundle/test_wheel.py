@@ -109,6 +109,7 @@ def test_a_task_that_failed_says_so_by_its_exit_code(monkeypatch: pytest.MonkeyP
     assert end.value.code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.server
 def test_the_wheel_with_its_extra_is_all_that_a_local_lake_needs(
     wheel: zipfile.Path, database: Database, tmp_path: Path

@@ -54,6 +54,7 @@ def change(database: Database) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["plan", "finish"])
 def test_an_epoch_that_died_before_or_after_its_tables_were_changed_ends_up_the_same(
     step: str,
@@ -93,6 +94,7 @@ def test_a_table_that_fails_leaves_the_epoch_to_be_applied_again(
         assert gold_rows(spark, lake, table) == source_rows(tables, table)
 
 
+@pytest.mark.slow
 def test_a_layer_that_fails_does_not_keep_the_other_from_going_on(
     spark: SparkSession,
     tables: Database,
@@ -120,6 +122,7 @@ def test_a_layer_that_fails_does_not_keep_the_other_from_going_on(
         assert gold_rows(spark, lake, table) == source_rows(tables, table)
 
 
+@pytest.mark.slow
 def test_every_table_and_layer_that_fails_is_named_at_once(
     spark: SparkSession,
     tables: Database,
@@ -148,6 +151,7 @@ def test_every_table_and_layer_that_fails_is_named_at_once(
     assert gold_rows(spark, lake, TableName("public", "late")).total() == 1
 
 
+@pytest.mark.slow
 def test_a_house_that_stays_open_looks_again_at_what_the_lake_holds(
     spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +173,7 @@ def test_a_house_that_stays_open_looks_again_at_what_the_lake_holds(
     assert silver.select("commit_lsn", "seq", "op").distinct().count() == 5 + 2
 
 
+@pytest.mark.slow
 def test_a_table_counts_as_ready_only_for_the_writer_and_the_relation_that_it_was_last_applied_with(
     spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +222,7 @@ def test_another_key_is_refused_by_a_house_that_knows_the_table_too(
         house.run()
 
 
+@pytest.mark.slow
 def test_a_table_that_was_altered_and_dropped_between_two_runs_holds_up_no_other(
     tables: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
@@ -232,6 +238,7 @@ def test_a_table_that_was_altered_and_dropped_between_two_runs_holds_up_no_other
     assert [tuple(row) for row in rows] == [(1, 2, None), (3, 4, 5)]
 
 
+@pytest.mark.slow
 def test_gold_that_was_compacted_and_vacuumed_under_a_house_that_stays_open_is_gone_on_with(
     spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
@@ -257,6 +264,7 @@ def test_gold_that_was_compacted_and_vacuumed_under_a_house_that_stays_open_is_g
         assert gold_rows(spark, lake, table) == source_rows(tables, table)
 
 
+@pytest.mark.slow
 def test_an_epoch_whose_base_is_gone_names_the_table_that_is_to_be_made_anew(
     spark: SparkSession,
     tables: Database,

@@ -41,6 +41,7 @@ def tables(database: Database) -> Database:
     return database
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies_at", [None, "plan", "finish"])
 def test_gold_whose_column_became_another_type_is_made_anew_and_the_epoch_that_it_held_up_is_ended(
     dies_at: str | None,
@@ -75,6 +76,7 @@ def test_gold_whose_column_became_another_type_is_made_anew_and_the_epoch_that_i
     assert counts[PRICES]["gold_upserted"] == 5 + 1, "what was there before is not counted twice"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("identity", ["DEFAULT", "FULL"])
 def test_gold_whose_table_got_another_key_is_made_anew_and_read_again_if_old_changes_lack_the_key(
     identity: str, spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
@@ -130,6 +132,7 @@ def test_silver_is_made_anew_under_other_modes_and_has_the_same_events(
     assert all(proof.equal for proof in house.verify())
 
 
+@pytest.mark.slow
 def test_a_table_that_somebody_else_changed_is_made_anew_and_no_other_is_touched(
     spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
@@ -150,6 +153,7 @@ def test_a_table_that_somebody_else_changed_is_made_anew_and_no_other_is_touched
     house.run()
 
 
+@pytest.mark.slow
 def test_a_table_without_a_key_whose_rows_changed_without_a_change_is_right_after_it_was_read_again(
     spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
@@ -171,6 +175,7 @@ def test_a_table_without_a_key_whose_rows_changed_without_a_change_is_right_afte
     assert all(proof.equal for proof in house.verify())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies_at", [None, "finish"])
 def test_a_table_without_a_key_that_lost_a_column_is_made_anew_from_bronze_by_itself(
     tables: Database,
@@ -203,6 +208,7 @@ def test_a_table_without_a_key_that_lost_a_column_is_made_anew_from_bronze_by_it
     assert [proof.equal for proof in house.verify([BAG])] == [True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", ["silver", "gold"])
 def test_a_table_that_was_restored_to_an_earlier_version_is_not_gone_on_with(
     layer: Literal["silver", "gold"],
@@ -238,6 +244,7 @@ def test_a_table_that_was_restored_to_an_earlier_version_is_not_gone_on_with(
     assert [event["after"]["id"] for event in events if event["op"] == "u"] == [1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", ["silver", "gold"])
 def test_a_table_that_somebody_dropped_is_not_begun_in_its_midst_and_is_whole_once_it_is_made_anew(
     layer: Literal["silver", "gold"],
@@ -268,6 +275,7 @@ def test_a_table_that_somebody_dropped_is_not_begun_in_its_midst_and_is_whole_on
     assert {row["op"]: row["count"] for row in ops.collect()} == {"r": 5, "u": 1}
 
 
+@pytest.mark.slow
 def test_messages_that_somebody_dropped_are_not_begun_in_their_midst_and_are_whole_once_they_are_made_anew(
     spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
@@ -289,6 +297,7 @@ def test_messages_that_somebody_dropped_are_not_begun_in_their_midst_and_are_who
     assert (lines[:1], len(lines)) == (before, 2)
 
 
+@pytest.mark.slow
 def test_a_ledger_that_alone_was_set_back_is_named_and_has_no_event_twice(
     spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
@@ -316,6 +325,7 @@ def test_a_ledger_that_alone_was_set_back_is_named_and_has_no_event_twice(
         assert spark.table(str(lake.silver(table))).count() == events
 
 
+@pytest.mark.slow
 def test_a_lake_whose_ledger_is_gone_has_nothing_twice_and_is_whole_once_it_is_made_anew(
     spark: SparkSession, tables: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

@@ -58,6 +58,7 @@ def test_rows_of_chunks_are_compiled_since_all_changes_of_before_are_looked_at(
     assert Sessions(compiling, lake).of_epoch(part, rows_of_all=10, target=None) is compiling
 
 
+@pytest.mark.slow
 def test_the_file_of_a_tiny_table_is_written_anew_and_rows_of_a_larger_one_are_marked(
     compiling: SparkSession, lake: LakeLayout
 ) -> None:

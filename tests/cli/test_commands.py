@@ -213,6 +213,7 @@ def test_the_whole_path_by_commands(
     assert "FAILED_READ_FILE" in lost
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_asked_for_held_shown_and_waited_for(
     spark: SparkSession,
     database: Database,

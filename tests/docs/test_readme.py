@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -32,6 +33,26 @@ def test_ci_runs_the_commands_of_the_readme_as_they_stand_there() -> None:
     (program,) = re.findall(r"awk '([^']+)' README\.md", script)
     found = subprocess.run(["awk", program, "README.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert found == blocks("sh")[0]
+
+
+@pytest.mark.parametrize(
+    ("command", "environment", "whole"),
+    [(["test"], {}, False), (["test-all"], {}, True), (["test"], {"ALL": "1"}, True)],
+    ids=["make test", "make test-all", "CI"],
+)
+def test_slow_tests_are_left_out_of_make_test_and_of_nothing_else(
+    command: list[str], environment: dict[str, str], whole: bool
+) -> None:
+    # this test may itself have been started by make, with variables of its own
+    around = {name: value for name, value in os.environ.items() if name not in {"ALL", "TESTS", "MAKEFLAGS"}}
+    around |= environment
+    told = subprocess.run(["make", "-n", *command], cwd=ROOT, env=around, capture_output=True, text=True, check=True)
+    (run,) = [line for line in told.stdout.splitlines() if "-m pytest" in line]
+    assert ('"not slow"' not in run) is whole
+
+
+def test_ci_leaves_no_test_out() -> None:
+    assert "export ALL=1" in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
 
 
 def test_every_make_target_that_is_named_exists() -> None:

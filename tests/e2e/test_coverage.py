@@ -74,6 +74,7 @@ def _proven(house: Walhouse) -> dict[str, bool]:
     return {proof.table.table: proof.equal for proof in house.verify()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [ALL, FILTERED])
 @pytest.mark.parametrize("between", [False, True])
 def test_a_table_is_whole_whatever_kept_its_rows_out(
@@ -100,6 +101,7 @@ def test_a_table_is_whole_whatever_kept_its_rows_out(
     assert _proven(house) == dict.fromkeys(sorted(STORIES), True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [ALL, FILTERED])
 def test_a_captured_table_that_gets_another_name_is_whole_under_that(
     mode: dict[str, Any], one: Database, make_house: MakeHouse
@@ -156,6 +158,7 @@ def test_a_table_that_is_made_while_capture_begins_is_read(
     assert _proven(house) == {"one": True, "meanwhile": True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [None, "id > 3"])
 def test_a_signal_for_a_table_that_was_just_added_does_not_keep_the_rest_of_it_from_being_read(
     where: str | None, one: Database, make_house: MakeHouse
@@ -177,6 +180,7 @@ def test_a_signal_for_a_table_that_was_just_added_does_not_keep_the_rest_of_it_f
     assert _proven(house) == {"one": True, "late": True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
 def test_a_table_that_may_not_be_read_yet_is_read_once_it_may_and_holds_no_other_up_until_then(
     key: str, spark: SparkSession, one: Database, lake: LakeLayout, make_house: MakeHouse
@@ -202,6 +206,7 @@ def test_a_table_that_may_not_be_read_yet_is_read_once_it_may_and_holds_no_other
         assert _proven(house) == {"one": True, "late": True}
 
 
+@pytest.mark.slow
 def test_a_table_that_was_taken_from_the_publication_is_an_error_until_it_is_back_and_then_read_anew(
     one: Database, make_house: MakeHouse
 ) -> None:

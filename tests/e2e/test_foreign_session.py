@@ -87,6 +87,7 @@ def events_of(house: Walhouse) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 def test_silver_and_gold_are_the_same_whatever_a_session_says_of_zones_casts_and_names(
     spark: SparkSession, database: Database, lake: LakeLayout, tmp_path: Path
 ) -> None:

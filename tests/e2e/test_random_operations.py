@@ -83,6 +83,7 @@ def own_server() -> Iterator[EmbeddedServer]:
         yield server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(_FIRST, _FIRST + _CASES))
 def test_gold_is_the_source_after_whatever_operators_did_in_random_order(
     seed: int,

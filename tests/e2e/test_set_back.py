@@ -68,7 +68,13 @@ def test_a_server_that_was_put_back_with_its_files_is_named_and_nothing_is_read_
                 work()
 
 
-@pytest.mark.parametrize("spans", [False, True], ids=["other commits", "a transaction across bronze's end"])
+@pytest.mark.parametrize(
+    "spans",
+    [
+        pytest.param(False, id="other commits"),
+        pytest.param(True, id="a transaction across bronze's end", marks=pytest.mark.slow),
+    ],
+)
 def test_a_server_that_was_put_back_and_has_written_past_what_bronze_has_is_named_by_what_its_slot_sends(
     spark: SparkSession, own_server: EmbeddedServer, lake: LakeLayout, tmp_path: Path, spans: bool
 ) -> None:
@@ -98,6 +104,7 @@ def copy_as_it_is(folder: Path, to: Path) -> None:
         shutil.chown(path, owner.st_uid, owner.st_gid)
 
 
+@pytest.mark.slow
 def test_bronze_that_was_restored_and_had_all_tables_read_anew_is_applied_from_there_on(
     spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
@@ -122,6 +129,7 @@ def test_bronze_that_was_restored_and_had_all_tables_read_anew_is_applied_from_t
     assert {row["v"] for row in changed.collect()} == {"lost 0", "lost 1", "lost 2", "then"}
 
 
+@pytest.mark.slow
 def test_a_lake_whose_bronze_was_removed_is_not_begun_again_under_the_layers_that_were_made_of_it(
     spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

@@ -37,6 +37,7 @@ DOCS, BAG = (TableName("public", name) for name in ("docs", "bag"))
 TABLES = (DOCS, BAG)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["standby", "primary"])
 def test_a_user_who_may_only_read_has_gold_equal_to_the_source_whatever_is_written_meanwhile(
     source: str, spark: SparkSession, followed: Followed, lake: LakeLayout, tmp_path: Path
@@ -134,6 +135,7 @@ def test_after_a_promotion_in_mid_run_the_next_run_goes_on_and_nothing_is_lost(
             require_continued(both.standby.settings, before.source, now.source, now.captured_to)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["initial", "incremental"])
 def test_a_snapshot_goes_on_after_its_standby_was_restarted_and_after_it_was_promoted(
     kind: str, spark: SparkSession, followed_server: EmbeddedServer, lake: LakeLayout, tmp_path: Path

@@ -45,6 +45,7 @@ ATTACHED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made", "ddl", "whole"),
     [
@@ -83,6 +84,7 @@ def _told_and_right_after_it_was_read(house: Walhouse, *, whole: bool = False) -
     assert [proof.equal for proof in house.verify([T])] == [True]
 
 
+@pytest.mark.slow
 def test_a_new_table_that_was_filled_unlogged_is_told_by_its_proof_and_right_after_it_was_read(
     database: Database, make_house: MakeHouse
 ) -> None:
@@ -98,7 +100,14 @@ def test_a_new_table_that_was_filled_unlogged_is_told_by_its_proof_and_right_aft
 LEFT_OUT, MASKED = ({name: r"public\.t\.v"} for name in ("column_exclude_list", "column_mask_with_6_chars"))
 
 
-@pytest.mark.parametrize(("before", "then"), [(LEFT_OUT, {}), ({}, MASKED), (MASKED, {})])
+@pytest.mark.parametrize(
+    ("before", "then"),
+    [
+        (LEFT_OUT, {}),
+        pytest.param({}, MASKED, marks=pytest.mark.slow),
+        pytest.param(MASKED, {}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_column_of_which_other_values_were_kept_is_told_by_the_proof_and_right_after_its_table_was_read(
     before: dict[str, str], then: dict[str, str], database: Database, make_house: MakeHouse
 ) -> None:
@@ -110,6 +119,7 @@ def test_a_column_of_which_other_values_were_kept_is_told_by_the_proof_and_right
     _told_and_right_after_it_was_read(house)
 
 
+@pytest.mark.slow
 def test_a_lake_whose_tables_get_other_names_is_right_after_both_layers_were_rebuilt(
     database: Database, make_house: MakeHouse
 ) -> None:

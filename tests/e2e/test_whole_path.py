@@ -39,6 +39,7 @@ def assert_gold_is_the_source(
         assert gold == source, f"{table}: {(gold - source).total()} too many, {(source - gold).total()} missing"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("deletion_vectors")
 def test_gold_is_the_source_after_random_work_of_several_writers_in_many_epochs(
     spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
@@ -146,6 +147,7 @@ def test_a_nullable_column_that_was_added_arrives_in_silver_and_gold(
     assert all(proof.equal for proof in house.verify())
 
 
+@pytest.mark.slow
 def test_rows_of_a_deferrable_key_that_move_onto_each_other_stay_rows_of_their_own(
     spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
@@ -223,6 +225,7 @@ def test_two_tables_that_would_share_a_lake_table_are_refused_before_anything_is
     assert database.execute("SELECT count(*) FROM pg_replication_slots WHERE slot_name LIKE 's_%'") == [(0,)]
 
 
+@pytest.mark.slow
 def test_deletes_in_a_partition_that_do_not_tell_the_tables_key_stop_gold_until_the_table_is_read_whole(
     spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

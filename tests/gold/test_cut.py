@@ -85,6 +85,7 @@ def test_a_cut_shows_a_transaction_in_all_tables_or_in_none_while_they_are_merge
         house.sql("SELECT * FROM {public_nobody}", cut=last)
 
 
+@pytest.mark.slow
 def test_a_table_made_anew_stands_in_the_cut_of_its_epoch(accounts: Database, make_house: MakeHouse) -> None:
     house = make_house()
     house.run()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_table_may_have_as_many_columns_as_postgresql_lets_it_have(spark: SparkSession) -> None:
     """What is refused of any of them is looked for in one expression, which once was as deep as they are many."""

@@ -30,6 +30,7 @@ def eager(spark: SparkSession) -> Iterator[None]:
     spark.conf.unset(ENOUGH)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("deletion_vectors", "eager")
 def test_the_number_of_golds_files_does_not_grow_with_the_number_of_epochs(
     spark: SparkSession, lake: LakeLayout

@@ -16,7 +16,6 @@ from walhouse.postgres.catalog import read_relations
 from walhouse.postgres.connection import connect
 from walhouse.postgres.key_chunks import (
     KeyChunk,
-    KeyedTable,
     chunk_ends,
     estimated_rows,
     keyed_table,
@@ -29,7 +28,7 @@ from walhouse.postgres.visibility import Visibility
 if TYPE_CHECKING:
     from tests.fixtures_server import Database
     from walhouse.postgres.connection import Connection
-    from walhouse.postgres.key_chunks import Key
+    from walhouse.postgres.keyed_table import Key, KeyedTable
 
 pytestmark = pytest.mark.server
 

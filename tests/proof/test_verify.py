@@ -156,6 +156,7 @@ def test_a_table_that_is_not_captured_is_named_and_no_other_is_taken_for_it(
         house.verify([TableName("public", "t"), TableName("public", "typo")])
 
 
+@pytest.mark.slow
 def test_tables_may_be_written_out_and_one_needs_no_list(database: Database, make_house: MakeHouse) -> None:
     house = house_with_rows(database, make_house)
     for named in ("public.t", ["public.t"], TableName("public", "t")):
@@ -167,6 +168,7 @@ def test_tables_may_be_written_out_and_one_needs_no_list(database: Database, mak
     assert len(list(house.events("public.t"))) > 0
 
 
+@pytest.mark.slow
 def test_a_table_that_was_made_again_and_is_not_published_yet_is_named_until_a_run_has_read_it(
     database: Database, make_house: MakeHouse
 ) -> None:

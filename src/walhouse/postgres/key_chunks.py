@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from psycopg import sql
@@ -22,6 +22,7 @@ from walhouse.postgres.connection import source_errors
 from walhouse.postgres.copy_out import copied_blocks
 from walhouse.postgres.expression import find_names_as_the_user, leaves_its_parentheses
 from walhouse.postgres.key_ranges import bounds, by_key, has_key, identifiers, in_range, key_texts
+from walhouse.postgres.keyed_table import KeyedTable
 from walhouse.postgres.published import row_filter
 from walhouse.postgres.standby import REPLAY_STATE, ReplayState, replay_state, seen_between
 from walhouse.postgres.visibility import SeenBefore, Visibility
@@ -34,43 +35,7 @@ if TYPE_CHECKING:
     from walhouse.names import TableName
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.connection import Connection
-
-Key: TypeAlias = tuple[str, ...]
-"""A row's key as PostgreSQL's texts, in the order of the key's columns. A value of a row: never in a message or log."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyedTable:
-    """A table that is read by ranges of its key. Can be pickled."""
-
-    relation: RelationDescription
-    key: tuple[str, ...]
-    """The columns to read by. A chunk ends at a value of theirs, so they should tell nearly all rows apart."""
-    columns: str
-    """Fingerprint of the table's columns when this was made; another table of its name has another one."""
-    order: str
-    """What a key is a place in: the table by its OID, and the key's columns with their types and collations. In
-    another order the same key has other rows before it."""
-    row_filter: str | None = None
-    """The publication's WHERE expression, as SQL."""
-    condition: str | None = None
-    """A WHERE expression, as SQL."""
-    by_user: bool = True
-    """Whether the condition is a user's: only for these are names found as in a session of theirs."""
-    operators: tuple[str, ...] | None = None
-    """For each column of the key the schema of the operators that its order is by; None if all are built in."""
-    has_rows_without_key: bool = False
-    """Whether a column to read by may be NULL: such rows lie in no range, and are a chunk of their own."""
-
-    @property
-    def name(self) -> TableName:
-        """The table that changes are published under."""
-        return self.relation.name
-
-    @property
-    def computes(self) -> bool:
-        """Whether somebody's expression is computed for its rows."""
-        return self.condition is not None or self.row_filter is not None
+    from walhouse.postgres.keyed_table import Key
 
 
 @dataclass(frozen=True, slots=True)

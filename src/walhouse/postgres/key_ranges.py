@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from walhouse.pgoutput.column import ColumnDescription
     from walhouse.pgoutput.relation import RelationDescription
-    from walhouse.postgres.key_chunks import Key, KeyedTable
+    from walhouse.postgres.keyed_table import Key, KeyedTable
 
 
 def in_range(table: KeyedTable, after: Key | None = None, upto: Key | None = None) -> sql.Composed:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from walhouse.changes.columns import image_text
 from walhouse.changes.facts import facts_of
 from walhouse.changes.images import packed, text_at
+from walhouse.changes.placed import is_invisible
 from walhouse.gold.bag import fold_bag
 from walhouse.gold.fold import fold
 from walhouse.gold.survey import survey
@@ -45,13 +46,8 @@ def invisible_changes(changes: DataFrame, visibility: Visibility | SeenBefore, h
     if isinstance(visibility, SeenBefore):
         assert visibility.lsn >= h.page_aligned(), "a standby's snapshot is exact, or nothing can be proven by it"
         return changes.limit(0)
-    running = F.col("xid").isin(sorted(visibility.xip)) if visibility.xip else F.lit(False)
-    return changes.where(
-        (F.col("commit_lsn") < int(h))
-        & (F.col("op") != Op.READ.value)
-        & (F.col("xid") >= visibility.xmin)
-        & ((F.col("xid") >= visibility.xmax) | running)
-    )
+    unseen = is_invisible(F.col("xid"), F.lit(str(visibility)))
+    return changes.where((F.col("commit_lsn") < int(h)) & (F.col("op") != Op.READ.value) & unseen)
 
 
 def expected_overrides(

@@ -167,6 +167,7 @@ def test_a_file_that_cannot_be_taken_is_named(
     assert file.read_text() == lines("a")
 
 
+@pytest.mark.slow
 def test_a_table_of_signals_that_was_made_again_is_read_from_its_beginning(
     spark: SparkSession, lake: LakeLayout, channels: SignalChannels
 ) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 
+@pytest.mark.slow
 def test_who_waits_is_told_once_that_snapshots_are_paused(
     spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -164,6 +164,7 @@ def test_keys_show_in_no_repr() -> None:
     assert "secret" not in repr(QueuedTable("r", A, after=("secret",), upto=("secret",)))
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.spark
 def test_signals_of_before_are_read_with_their_table_and_not_followed(

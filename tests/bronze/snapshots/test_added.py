@@ -41,6 +41,7 @@ def test_tables_of_a_schema_that_is_added_are_read(database: Database, make_hous
     assert (proof.equal, proof.gold_rows) == (True, 10)
 
 
+@pytest.mark.slow
 def test_rows_that_a_row_filter_left_out_are_read_once_the_tables_schema_is_published(
     database: Database, make_house: MakeHouse
 ) -> None:
@@ -58,6 +59,7 @@ def test_rows_that_a_row_filter_left_out_are_read_once_the_tables_schema_is_publ
     assert (proof.equal, proof.gold_rows) == (True, 5)
 
 
+@pytest.mark.slow
 def test_a_table_that_is_added_while_a_pass_looks_at_the_publication_is_read(
     database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +85,7 @@ def test_a_table_that_is_added_while_a_pass_looks_at_the_publication_is_read(
     assert (proof.equal, proof.gold_rows) == (True, 10)
 
 
+@pytest.mark.slow
 def test_a_row_that_moved_without_its_value_is_read_again_where_a_table_without_a_key_was_added_meanwhile(
     spark: SparkSession, database: Database, lake: LakeLayout, long_rows: Walhouse
 ) -> None:

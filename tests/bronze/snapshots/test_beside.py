@@ -103,6 +103,7 @@ class Watching:
             self.usable.append(position.pass_number)
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.spark
 def test_what_is_committed_while_a_chunk_is_read_is_in_bronze_before_it_and_used_with_it(
@@ -145,6 +146,7 @@ def ended_while_reading(monkeypatch: pytest.MonkeyPatch, house: Walhouse) -> Cal
     return left[0]
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.spark
 def test_chunks_that_a_dying_process_has_written_are_taken_and_later_ones_are_not(
@@ -179,6 +181,7 @@ def test_chunks_that_a_dying_process_has_written_are_taken_and_later_ones_are_no
     assert [proof.equal for proof in last.verify()] == [True]
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.spark
 def test_a_stream_that_fails_meanwhile_costs_no_chunk_and_is_told(
@@ -211,6 +214,7 @@ def test_a_stream_that_fails_meanwhile_costs_no_chunk_and_is_told(
     assert [proof.equal for proof in later.verify()] == [True]
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.spark
 def test_the_stream_waits_for_the_chunks_where_tables_are_added(

@@ -16,7 +16,8 @@ from walhouse.pgoutput.column import ColumnDescription
 from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.pgoutput.relation import describe
 from walhouse.pgoutput.row import SNAPSHOT_SEQ
-from walhouse.postgres.key_chunks import ChunkSnapshot, KeyChunk, KeyedTable
+from walhouse.postgres.key_chunks import ChunkSnapshot, KeyChunk
+from walhouse.postgres.keyed_table import KeyedTable
 from walhouse.postgres.visibility import Visibility
 
 if TYPE_CHECKING:

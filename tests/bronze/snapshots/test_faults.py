@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from walhouse.bronze.snapshots.incremental import ChunksRead
     from walhouse.config.connection import ConnectionSettings
     from walhouse.lakehouse.layout import LakeLayout
-    from walhouse.postgres.key_chunks import Key
+    from walhouse.postgres.keyed_table import Key
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -58,6 +58,7 @@ def test_a_condition_that_is_none_is_answered_and_changes_nothing(
     assert spark.table(str(lake.gold(T))).count() == 1, "the stream goes on"
 
 
+@pytest.mark.slow
 def test_tables_that_cannot_be_read_are_passed_over_and_the_others_are_read(
     spark: SparkSession,
     table: Database,
@@ -100,6 +101,7 @@ def test_tables_that_cannot_be_read_are_passed_over_and_the_others_are_read(
     ]
 
 
+@pytest.mark.slow
 def test_a_column_that_comes_between_planning_and_reading_a_chunk_is_read_with_it(
     spark: SparkSession, table: Database, lake: LakeLayout, house: Walhouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +126,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_table_that_is_lost_between_planning_and_reading_a_chunk_is_answered_and_the_others_are_read(
     fault: str,

@@ -39,7 +39,7 @@ def notes(spark: SparkSession, lake: LakeLayout) -> list[tuple[str, ...]]:
     return [(row["id"], row["type"], row["additional_data"].get("status", "")) for row in rows]
 
 
-@pytest.mark.parametrize("planned_at_once", [1, 128])
+@pytest.mark.parametrize("planned_at_once", [1, pytest.param(128, marks=pytest.mark.slow)])
 def test_a_table_is_read_by_chunks_and_gold_is_the_source(
     spark: SparkSession,
     table: Database,
@@ -74,6 +74,7 @@ def test_a_table_is_read_by_chunks_and_gold_is_the_source(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pass_rows", [200, 1000])
 def test_it_is_told_how_many_rows_were_read_in_one_pass_and_in_many(
     spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, pass_rows: int
@@ -89,6 +90,7 @@ def test_it_is_told_how_many_rows_were_read_in_one_pass_and_in_many(
     assert [row[0] for row in ended.select("additional_data.total_rows_scanned").collect()] == ["500", "500"]
 
 
+@pytest.mark.slow
 def test_rows_are_told_of_a_table_between_whose_chunks_another_was_read_whole(
     spark: SparkSession, table: Database, lake: LakeLayout, house: Walhouse
 ) -> None:
@@ -167,6 +169,7 @@ def test_a_snapshot_that_nobody_would_read_is_not_asked_for(table: Database, mak
         house.snapshot([T])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "made",
     [
@@ -200,6 +203,7 @@ def test_rows_that_have_no_value_in_the_key_that_was_asked_for_are_a_chunk_of_th
     assert sum(rows for rows, _ in ranges) == sum(serials for _, serials in ranges) == 470
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("running_is_newest", [False, True])
 def test_a_table_added_to_the_publication_is_read_once_older_transactions_have_ended(
     spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, *, running_is_newest: bool
@@ -226,6 +230,7 @@ def test_a_table_added_to_the_publication_is_read_once_older_transactions_have_e
     assert [proof.source_rows for proof in house.verify([late]) if proof.equal] == [11 if running_is_newest else 12]
 
 
+@pytest.mark.slow
 def test_layers_wait_for_the_rows_of_a_table_without_a_key_that_was_added_to_the_publication(
     spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
@@ -265,7 +270,10 @@ def commits_that_wait(database: Database) -> Iterator[None]:
         wait_for("")
 
 
-@pytest.mark.parametrize("applied_before", [False, True], ids=["in the same epoch", "in an earlier epoch"])
+@pytest.mark.parametrize(
+    "applied_before",
+    [pytest.param(False, id="in the same epoch"), pytest.param(True, id="in an earlier epoch", marks=pytest.mark.slow)],
+)
 def test_a_row_read_while_a_later_commit_is_written_but_not_visible_does_not_overwrite_it(
     applied_before: bool,
     spark: SparkSession,
@@ -325,6 +333,7 @@ def test_a_user_who_may_only_read_is_enough(
     assert [tuple(row) for row in chunks.select("count").distinct().collect()] == [(5,)]
 
 
+@pytest.mark.slow
 def test_rows_ahead_of_the_stream_are_applied_only_when_the_stream_is_there(
     spark: SparkSession,
     table: Database,

@@ -91,6 +91,7 @@ def widened(database: Database, make_house: MakeHouse) -> Walhouse:
     return make_house(**ALL, table_include_list=BOTH, snapshot_lock_timeout_ms=1000)
 
 
+@pytest.mark.slow
 def test_a_table_that_is_away_when_it_is_to_be_read_is_read_when_it_is_back(
     widened: Walhouse, database: Database, make_house: MakeHouse
 ) -> None:
@@ -107,6 +108,7 @@ def test_a_table_that_is_away_when_it_is_to_be_read_is_read_when_it_is_back(
     assert _proven(house) == {"one": True, "late": True}
 
 
+@pytest.mark.slow
 def test_who_stops_all_snapshots_stops_none_that_nobody_asked_for(widened: Walhouse, database: Database) -> None:
     with database.connect(autocommit=False) as running:
         running.execute("CREATE TABLE unrelated ()")
@@ -117,6 +119,7 @@ def test_who_stops_all_snapshots_stops_none_that_nobody_asked_for(widened: Walho
     assert _proven(widened) == {"one": True, "late": True}
 
 
+@pytest.mark.slow
 def test_a_reading_that_nobody_asked_for_keeps_no_other_table_waiting_for_a_transaction(
     widened: Walhouse,
     spark: SparkSession,
@@ -169,6 +172,7 @@ def test_a_reading_that_the_mode_wants_is_refused_and_not_put_off_where_a_transa
     assert waited == [0.5, 0.5], "snapshot.lock.timeout.ms holds for the slot, too"
 
 
+@pytest.mark.slow
 def test_a_table_that_was_swapped_back_and_could_not_be_read_is_read_when_it_can(
     database: Database, make_house: MakeHouse
 ) -> None:
@@ -194,6 +198,7 @@ def test_a_table_that_was_swapped_back_and_could_not_be_read_is_read_when_it_can
         assert _proven(house) == {"t": True}
 
 
+@pytest.mark.slow
 def test_a_table_whose_lake_table_was_anothers_is_read_in_place(database: Database, make_house: MakeHouse) -> None:
     database.execute('CREATE TABLE "Two" (id int PRIMARY KEY)', 'INSERT INTO "Two" SELECT generate_series(1, 9)')
     house = make_house(**ALL)
@@ -203,6 +208,7 @@ def test_a_table_whose_lake_table_was_anothers_is_read_in_place(database: Databa
     assert _proven(house) == {"two": True}
 
 
+@pytest.mark.slow
 def test_a_partition_that_was_filled_before_it_was_attached_is_read_and_one_that_was_born_as_one_is_not(
     spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
@@ -223,6 +229,7 @@ def test_a_partition_that_was_filled_before_it_was_attached_is_read_and_one_that
     assert [row["op"] for row in events.collect()] == ["c"]
 
 
+@pytest.mark.slow
 def test_a_table_that_may_not_be_read_further_is_whole_once_it_may(
     spark: SparkSession,
     database: Database,
@@ -257,6 +264,7 @@ def test_a_table_that_may_not_be_read_further_is_whole_once_it_may(
         assert _proven(house) == {"t": True}
 
 
+@pytest.mark.slow
 def test_a_table_whose_key_is_gone_when_its_reading_goes_on_is_read_from_its_first_page(
     database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +284,7 @@ def test_a_table_whose_key_is_gone_when_its_reading_goes_on_is_read_from_its_fir
     assert _proven(house) == {"t": True}
 
 
+@pytest.mark.slow
 def test_a_reading_that_nobody_asked_for_keeps_no_other_table_waiting_for_a_free_slot(
     widened: Walhouse, spark: SparkSession, lake: LakeLayout, database: Database, make_house: MakeHouse
 ) -> None:

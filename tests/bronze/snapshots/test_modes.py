@@ -75,6 +75,7 @@ def test_always_reads_the_tables_at_each_start_and_streams_in_between(
     assert sorted(read(spark, lake)) == [1] * 2 + [2] * 9, "verify is no start"
 
 
+@pytest.mark.slow
 def test_initial_only_reads_once_and_leaves_neither_slot_nor_stream(
     spark: SparkSession, rows: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
@@ -93,6 +94,7 @@ def test_initial_only_reads_once_and_leaves_neither_slot_nor_stream(
     assert proven(make_house())
 
 
+@pytest.mark.slow
 def test_initial_only_that_was_killed_goes_on_and_its_tables_are_of_one_moment(
     spark: SparkSession, rows: Database, lake: LakeLayout, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +128,7 @@ def test_a_mode_that_forbids_snapshots_does_not_go_on_with_one(
     assert proven(house)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["dropped", "ahead", "published anew", "not published"])
 def test_when_needed_reads_all_tables_anew_if_changes_were_lost_and_says_so(
     spark: SparkSession, rows: Database, lake: LakeLayout, make_house: MakeHouse, loss: str

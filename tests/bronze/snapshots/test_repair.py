@@ -39,6 +39,7 @@ def _move_while_chunks_are_read(house: Walhouse, database: Database, moving: str
         database.execute(moving)
 
 
+@pytest.mark.slow
 def test_all_rows_that_moved_are_read_again_a_few_at_a_time(
     spark: SparkSession, database: Database, lake: LakeLayout, long_rows: Walhouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,7 +50,7 @@ def test_all_rows_that_moved_are_read_again_a_few_at_a_time(
     assert all(proof.equal for proof in long_rows.verify())
 
 
-@pytest.mark.parametrize("by_single_commands", [False, True])
+@pytest.mark.parametrize("by_single_commands", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_row_that_comes_past_a_row_filter_without_its_long_value_is_read_again(
     by_single_commands: bool, spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_row_that_comes_past_a_row_filter_without_its_long_value_is_read_again
     assert [(proof.equal, proof.gold_rows) for proof in house.verify()] == [(True, 4)]
 
 
+@pytest.mark.slow
 def test_rows_that_are_gone_do_not_keep_those_after_them_from_being_read(
     spark: SparkSession, database: Database, lake: LakeLayout, long_rows: Walhouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +97,7 @@ def test_rows_that_are_gone_do_not_keep_those_after_them_from_being_read(
     assert [(proof.equal, proof.gold_rows) for proof in long_rows.verify()] == [(True, 490)]
 
 
+@pytest.mark.slow
 def test_rows_that_lack_their_value_still_are_not_read_for_ever(
     long_rows: Walhouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

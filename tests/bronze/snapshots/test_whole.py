@@ -114,6 +114,7 @@ def test_an_initial_snapshot_is_told_as_debezium_tells_it_and_marks_its_first_an
     assert proven(house)
 
 
+@pytest.mark.slow
 def test_rows_of_a_snapshot_have_the_id_of_a_transaction_that_keeps_no_slot_from_being_made(
     spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,7 +157,7 @@ def test_rows_are_told_exactly_however_many_tables_one_pass_reads(
     assert ended == {"other.t2": 70} | {f"public.{table}": number for number, table in enumerate(tables)}
 
 
-@pytest.mark.parametrize("passes", [1, 3])
+@pytest.mark.parametrize("passes", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_snapshot_that_was_killed_goes_on_where_it_was_and_reads_nothing_twice(
     spark: SparkSession,
     wide: Database,
@@ -187,6 +188,7 @@ def test_a_snapshot_that_was_killed_goes_on_where_it_was_and_reads_nothing_twice
     assert wide.execute("SELECT count(*) FROM pg_replication_slots WHERE temporary") == [(0,)]
 
 
+@pytest.mark.slow
 def test_rows_that_moved_between_two_snapshots_of_one_reading_are_whole_again(
     spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +211,7 @@ def test_rows_that_moved_between_two_snapshots_of_one_reading_are_whole_again(
     assert proven(house)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["VACUUM FULL t", "ALTER TABLE t ADD more int DEFAULT 7"])
 def test_a_table_that_was_rewritten_or_altered_meanwhile_is_read_again_from_its_first_page(
     spark: SparkSession,
@@ -229,6 +232,7 @@ def test_a_table_that_was_rewritten_or_altered_meanwhile_is_read_again_from_its_
     assert max(read(spark, lake)) == 2
 
 
+@pytest.mark.slow
 def test_tables_are_read_in_the_order_of_the_include_list_and_only_those_that_are_wanted(
     spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,6 +276,7 @@ def test_a_statement_of_ones_own_says_which_rows_and_columns_an_initial_snapshot
     assert spark.table(str(lake.gold(BAG))).count() == 50
 
 
+@pytest.mark.slow
 def test_names_in_a_statement_are_those_of_the_users_sessions(
     spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
@@ -320,6 +325,7 @@ def ask(house: Walhouse, tables: list[str], **conditions: str) -> str:
     return house.signal("execute-snapshot", data)
 
 
+@pytest.mark.slow
 def test_a_blocking_snapshot_reads_tables_whole_or_by_a_select_while_the_source_is_written_to(
     spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

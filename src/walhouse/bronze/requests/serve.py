@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from walhouse.lsn import Lsn
     from walhouse.names import TableName
     from walhouse.postgres.connection import Connection
-    from walhouse.postgres.key_chunks import Key
+    from walhouse.postgres.keyed_table import Key
 
     Incomplete = Callable[[TableName, Place | None], tuple[Sequence[Key], Place | None]]
     """The keys of the next incomplete rows of a table after a place, and the place of the last."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from walhouse.bronze.snapshots.queue import QueuedTable, SnapshotQueue
     from walhouse.config.masks import MaskRule
     from walhouse.pgoutput.relation import RelationDescription
-    from walhouse.postgres.key_chunks import Key, KeyedTable
+    from walhouse.postgres.keyed_table import Key, KeyedTable
 
     Beside = Callable[[Progress, Callable[[], Written]], Written]
     """Does what writes a pass after that progress, and follows the stream meanwhile."""
