@@ -61,6 +61,7 @@ STEPS: Final[dict[Callable[[World, random.Random], None], int]] = {
     ddl.rewrite: 2,
     commands.command: 21,
     commands.published_part: 3,
+    commands.published_operations: 2,
     commands.killed: 8,
     commands.another_process: 2,
     commands.rebuild: 3,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
 
+from tests.e2e.operating import changes
 from tests.e2e.operating.killing import killed_somewhere
-from tests.e2e.operating.remedies import remedy
+from tests.e2e.operating.remedies import FaultError, remedy
 from tests.e2e.operating.world import PUBLICATIONS, PUBLICATIONS_SINCE_18, is_since_18
 from walhouse.errors import WalhouseError
 from walhouse.lakehouse.tables import table_exists
@@ -220,8 +221,8 @@ def slot_lost(world: World, chance: random.Random) -> None:
 
 def publication(world: World, chance: random.Random) -> None:
     """A table out of it or into it; or it is made again."""
-    if world.publication is None and chance.random() < 0.7:
-        names = sorted(world.published() - {"signals"})
+    if world.lists_tables and chance.random() < 0.7:
+        names = sorted(world.listed() - {"signals"})
         tables = [table for table in world.tables() if not table.is_leaf]
         if names and chance.random() < 0.5:
             name = chance.choice(names)
@@ -241,33 +242,37 @@ def publication(world: World, chance: random.Random) -> None:
 
 
 def published_part(world: World, chance: random.Random) -> None:
-    """Of a table the publication gets a row filter, or a list of columns, or loses what it had: it is read anew.
-
-    Now and then the publication sends no truncates for a while.
-    """
-    if chance.random() < 0.2:
-        some, all_of_them = (
-            f"ALTER PUBLICATION walhouse_test SET (publish = 'insert, update, delete{more}')"
-            for more in ("", ", truncate")
-        )
-        if world.sql(some) and world.sql(all_of_them):
-            world.lost.add("publication")
-            world.untold.update(table.name for table in world.tables())
-        return
+    """Of a table the publication gets a row filter, or a list of columns, or loses what it had: it is read anew."""
     published = world.published()
-    tables = [t for t in world.tables() if t.name in published and not (t.is_parted or t.is_leaf)]
-    if world.publication is not None or not tables:
+    tables = [table for table in world.tables() if table.name in published]
+    if not world.lists_tables or not tables:
         return
     table = chance.choice(tables)
     columns, rows = _part(table, chance)
-    if world.sql(
-        f'ALTER PUBLICATION walhouse_test DROP TABLE "{table.name}"',
-        f'ALTER PUBLICATION walhouse_test ADD TABLE "{table.name}"{columns}{rows}',
-    ):
+    before = [f'ALTER PUBLICATION walhouse_test DROP TABLE "{table.name}"'] if table.name in world.listed() else []
+    if world.sql(*before, f'ALTER PUBLICATION walhouse_test ADD TABLE "{table.name}"{columns}{rows}'):
         world.lost.add("publication")
         world.untold.add(table.name)
         if world.settings["snapshot_mode"] == "no_data":
             world.leave(table.name, "whole")
+
+
+def published_operations(world: World, chance: random.Random) -> None:
+    """For a while the publication leaves operations out, and rows change: no event tells of these, only the proof."""
+    operations = ["insert", "update", "delete", "truncate"]
+    some = chance.sample(operations, chance.randint(1, 3))
+    if not world.sql(f"ALTER PUBLICATION walhouse_test SET (publish = '{', '.join(some)}')"):
+        return
+    world.lost.add("publication")
+    for name in world.published():
+        world.leave(name, "whole")
+    for _ in range(chance.randint(0, 3)):
+        changes.rows(world, chance)
+    if chance.random() < 0.5:
+        attempt(world, "run", world.house.run)
+        changes.rows(world, chance)
+    if not world.sql(f"ALTER PUBLICATION walhouse_test SET (publish = '{', '.join(operations)}')"):
+        raise FaultError("the publication cannot be set back")
 
 
 def _part(table: Table, chance: random.Random) -> tuple[str, str]:

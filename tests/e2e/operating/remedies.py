@@ -62,7 +62,7 @@ def _read_anew(world: World, error: errors.WalhouseError) -> None:
 def _publication(world: World, error: errors.WalhouseError) -> None:
     """A table that is lacking is added; else all is read anew."""
     lacking = [table.name for table in world.tables() if table.name not in world.published() and not table.is_leaf]
-    if world.publication is None and lacking:
+    if world.lists_tables and lacking:
         for name in lacking:
             world.sql(f'ALTER PUBLICATION walhouse_test ADD TABLE "{name}"')
     else:

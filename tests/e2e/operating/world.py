@@ -69,6 +69,7 @@ PUBLICATIONS: Final = (
     "FOR ALL TABLES",
     "FOR ALL TABLES WITH (publish_via_partition_root)",
     "FOR TABLES IN SCHEMA public",
+    "FOR TABLE a, b, c, d, e, f, p, signals WITH (publish_via_partition_root)",
 )
 """None: walhouse makes one of the captured tables."""
 
@@ -194,6 +195,20 @@ class World:
         """Names of the tables of schema public that the publication has, as it sends them."""
         rows = self.ask(
             "SELECT tablename FROM pg_publication_tables WHERE pubname = 'walhouse_test' AND schemaname = 'public'"
+        )
+        return {name for (name,) in rows}
+
+    @property
+    def lists_tables(self) -> bool:
+        """Whether the publication names its tables one by one."""
+        return self.publication is None or self.publication.startswith("FOR TABLE ")
+
+    def listed(self) -> set[str]:
+        """Names of the tables of schema public that the publication names."""
+        rows = self.ask(
+            "SELECT c.relname FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid"
+            " JOIN pg_class c ON c.oid = r.prrelid"
+            " WHERE p.pubname = 'walhouse_test' AND c.relnamespace = 'public'::regnamespace"
         )
         return {name for (name,) in rows}
 
