@@ -10,7 +10,7 @@ import pytest
 
 from tests.changes.world import UNSENT, Change, Chunk, Commit, StandbyWorld, Value, World, apply
 from tests.silver.bronze_rows import column, relation
-from walhouse.changes.facts import facts_of
+from walhouse.changes.facts import ChunkFacts, facts_of
 from walhouse.changes.placed import placed
 from walhouse.names import TableName
 from walhouse.pgoutput.image import pack_row
@@ -183,3 +183,40 @@ def test_spark_places_rows_where_the_rule_does(spark: SparkSession) -> None:
                     expected[SNAPSHOT_SEQ + ((case * 100 + turn) << 32) + row] = where.lsn, where.superseded
     assert found == expected
     assert len(kinds) == 3, "the cases have rows of every kind"
+
+
+@pytest.mark.spark
+def test_a_commit_at_the_very_bound_of_what_a_snapshot_has_seen_may_be_missed_and_one_at_its_lsn_is_later(
+    spark: SparkSession,
+) -> None:
+    """As where one transaction runs, the oldest, or where a standby's replay ends right before a commit."""
+
+    bounds = [
+        ("10:11:10", 50, 10, [(50, True)]),
+        ("10:10:", 50, 10, [(50, True)]),
+        ("10:11:10", 100, 10, [(100, False)]),
+        ("lsn:50", 50, 10, []),
+    ]
+    image = pack_row(["0", "a", None])
+    for visibility, lsn, xid, expected in bounds:
+        row = (
+            "r",
+            100,
+            SNAPSHOT_SEQ,
+            None,
+            None,
+            image,
+            None,
+            None,
+            TABLE.version,
+            (f"{CHUNK_ID}x", 0, visibility),
+            False,
+        )
+        update = ("u", lsn, 0, xid, None, image, None, None, TABLE.version, None, False)
+        changes = spark.createDataFrame([row, update], ROW)
+        chunks = facts_of(changes).chunks
+        assert chunks is not None
+        # a later chunk of the epoch widens what is looked at, not what becomes of this one
+        chunks |= ChunkFacts(chunks.xmin, 200, chunks.seen_to)
+        found = placed(changes, changes.limit(0), (TABLE,), chunks).where("op = 'r'").collect()
+        assert [(each.commit_lsn, each.superseded) for each in found] == expected, visibility
