@@ -191,32 +191,21 @@ def test_a_commit_at_the_very_bound_of_what_a_snapshot_has_seen_may_be_missed_an
 ) -> None:
     """As where one transaction runs, the oldest, or where a standby's replay ends right before a commit."""
 
-    bounds = [
-        ("10:11:10", 50, 10, [(50, True)]),
-        ("10:10:", 50, 10, [(50, True)]),
-        ("10:11:10", 100, 10, [(100, False)]),
-        ("lsn:50", 50, 10, []),
-    ]
-    image = pack_row(["0", "a", None])
-    for visibility, lsn, xid, expected in bounds:
-        row = (
-            "r",
-            100,
-            SNAPSHOT_SEQ,
-            None,
-            None,
-            image,
-            None,
-            None,
-            TABLE.version,
-            (f"{CHUNK_ID}x", 0, visibility),
-            False,
-        )
-        update = ("u", lsn, 0, xid, None, image, None, None, TABLE.version, None, False)
-        changes = spark.createDataFrame([row, update], ROW)
+    def found(*cases: tuple[str, int]) -> list[tuple[int, int, bool]]:
+        """Of rows at 100, each with its snapshot and with the LSN of a change of its key by transaction 10."""
+        rows: list[tuple[object, ...]] = []
+        for case, (visibility, lsn) in enumerate(cases):
+            image, snapshot = pack_row([str(case), "a", None]), (f"{CHUNK_ID}x", 0, visibility)
+            seq = SNAPSHOT_SEQ + case
+            rows.append(("r", 100, seq, None, None, image, None, None, TABLE.version, snapshot, False))
+            rows.append(("u", lsn, case, 10, None, image, None, None, TABLE.version, None, False))
+        changes = spark.createDataFrame(rows, ROW)
         chunks = facts_of(changes).chunks
         assert chunks is not None
-        # a later chunk of the epoch widens what is looked at, not what becomes of this one
+        # a later chunk of the epoch widens what is looked at, not what becomes of these
         chunks |= ChunkFacts(chunks.xmin, 200, chunks.seen_to)
-        found = placed(changes, changes.limit(0), (TABLE,), chunks).where("op = 'r'").collect()
-        assert [(each.commit_lsn, each.superseded) for each in found] == expected, visibility
+        result = placed(changes, changes.limit(0), (TABLE,), chunks).where("op = 'r'").orderBy("seq").collect()
+        return [(row.seq - SNAPSHOT_SEQ, row.commit_lsn, row.superseded) for row in result]
+
+    assert found(("10:11:10", 50), ("10:10:", 50), ("10:11:10", 100)) == [(0, 50, True), (1, 50, True), (2, 100, False)]
+    assert found(("lsn:50", 50)) == []
