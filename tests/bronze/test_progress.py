@@ -65,3 +65,45 @@ def test_progress_of_another_version_is_refused_with_a_sentence(name: str, value
         raw[name] = value
     with pytest.raises(LakeVersionError, match=r"begun by another version of walhouse.*Begin a new lake"):
         Progress.from_json(json.dumps(raw))
+
+
+def test_it_is_open_from_the_first_pass_whose_rows_are_not_to_be_used() -> None:
+    closed = PROGRESS.closed()
+    assert (PROGRESS.opened(), closed.opened().open_since) == (PROGRESS, 7)
+    reserving = closed.reserving()
+    assert (reserving.pass_number, reserving.open_since, reserving.awaited) == (8, 8, (8,))
+
+
+def test_what_a_pass_of_chunks_came_to_is_taken_with_what_the_stream_found_meanwhile() -> None:
+    read, told = QueuedTable("r", TableName("s", "t")), Notification("r", Event.COMPLETED)
+    chunks = replace(PROGRESS, counts=(("snapshots", 4),), queue=SnapshotQueue(finished=(read,)), untold=(told,))
+    stream = replace(PROGRESS, pass_number=8, open_since=6)
+    taken = stream.taking(chunks)
+    assert taken.queue == SnapshotQueue(finished=(*PROGRESS.queue.finished, read))
+    assert (taken.untold, taken.awaited, taken.open_since) == ((told,), (), 5)
+    assert taken.counts == stream.counts
+    assert replace(stream, open_since=3).taking(chunks).open_since == 3
+    assert replace(stream, pass_number=7).taking(chunks).counts == chunks.counts
+
+
+def test_the_next_pass_begins_without_what_this_one_read() -> None:
+    following = PROGRESS.next(Lsn(2**41), "{1}")
+    assert (following.pass_number, following.captured_to, following.publication) == (8, 2**41, "{1}")
+    assert (following.messages, following.counts) == ((), ())
+
+
+def test_a_table_that_is_owed_and_not_read_is_lacking() -> None:
+    assert PROGRESS.coverage is not None
+    assert PROGRESS.lacking(16400).coverage == PROGRESS.coverage.with_lacking([16400])
+    assert PROGRESS.lacking(None) == PROGRESS
+
+
+def test_whole_tables_are_being_read_once_their_reading_began_and_only_then() -> None:
+    waiting = replace(PROGRESS.queue.whole[0], began=None)
+    assert PROGRESS.is_reading
+    assert not replace(PROGRESS, queue=replace(PROGRESS.queue, whole=(waiting,))).is_reading
+
+
+def test_only_a_pass_that_counted_no_relation_row_describes_nothing() -> None:
+    counted = [PROGRESS, *(replace(PROGRESS, counts=(("relations", number),)) for number in (0, 1))]
+    assert [progress.describes_nothing for progress in counted] == [False, True, False]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.changes.world import UNSENT, Change, Chunk, Commit, StandbyWorld, Value, World, apply
 from tests.silver.bronze_rows import column, relation
-from walhouse.changes.facts import facts_of
+from walhouse.changes.facts import ChunkFacts, facts_of
 from walhouse.changes.placed import placed
 from walhouse.names import TableName
 from walhouse.pgoutput.image import pack_row
@@ -183,3 +183,29 @@ def test_spark_places_rows_where_the_rule_does(spark: SparkSession) -> None:
                     expected[SNAPSHOT_SEQ + ((case * 100 + turn) << 32) + row] = where.lsn, where.superseded
     assert found == expected
     assert len(kinds) == 3, "the cases have rows of every kind"
+
+
+@pytest.mark.spark
+def test_a_commit_at_the_very_bound_of_what_a_snapshot_has_seen_may_be_missed_and_one_at_its_lsn_is_later(
+    spark: SparkSession,
+) -> None:
+    """As where one transaction runs, the oldest, or where a standby's replay ends right before a commit."""
+
+    def found(*cases: tuple[str, int]) -> list[tuple[int, int, bool]]:
+        """Of rows at 100, each with its snapshot and with the LSN of a change of its key by transaction 10."""
+        rows: list[tuple[object, ...]] = []
+        for case, (visibility, lsn) in enumerate(cases):
+            image, snapshot = pack_row([str(case), "a", None]), (f"{CHUNK_ID}x", 0, visibility)
+            seq = SNAPSHOT_SEQ + case
+            rows.append(("r", 100, seq, None, None, image, None, None, TABLE.version, snapshot, False))
+            rows.append(("u", lsn, case, 10, None, image, None, None, TABLE.version, None, False))
+        changes = spark.createDataFrame(rows, ROW)
+        chunks = facts_of(changes).chunks
+        assert chunks is not None
+        # a later chunk of the epoch widens what is looked at, not what becomes of these
+        chunks |= ChunkFacts(chunks.xmin, 200, chunks.seen_to)
+        result = placed(changes, changes.limit(0), (TABLE,), chunks).where("op = 'r'").orderBy("seq").collect()
+        return [(row.seq - SNAPSHOT_SEQ, row.commit_lsn, row.superseded) for row in result]
+
+    assert found(("10:11:10", 50), ("10:10:", 50), ("10:11:10", 100)) == [(0, 50, True), (1, 50, True), (2, 100, False)]
+    assert found(("lsn:50", 50)) == []

@@ -166,6 +166,9 @@ def test_taking_away_a_row_that_a_bag_never_had_changes_nothing_and_is_an_error(
     spark: SparkSession, lake: LakeLayout
 ) -> None:
     described = relation([column("word", "text")], identity="f")
+    never = change("d", 1, 0, described, before=("never",), before_kind="O")
+    with pytest.raises(BagMismatchError):
+        apply_gold(spark, lake, epoch_of(spark, [never], [described]))
     first = apply_gold(
         spark, lake, epoch_of(spark, [change("c", 1, i, described, after=("twice",)) for i in range(2)], [described])
     )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walhouse.bronze.requests.notifications import Event, notifications_of
-from walhouse.bronze.requests.signals import Signal, follow
+from walhouse.bronze.requests.signals import Signal, follow, snapshot_data
 from walhouse.bronze.snapshots.queue import QueuedTable, SnapshotQueue
 from walhouse.names import TableName
 
@@ -58,6 +58,22 @@ def test_a_table_that_waits_already_is_not_queued_twice_unless_under_another_con
     assert (answer.type, len(queue.tables)) == (Event.REFUSED, 1)
     some = execute(data_collections=["s.a"], additional_conditions=[{"data-collection": "s.a", "filter": "true"}])
     assert len(follow(some, queue, CAPTURED).queue.tables) == 2
+    assert len(follow(execute(data_collections=["s.a"], surrogate_key="k"), queue, CAPTURED).queue.tables) == 2
+
+
+def test_a_blocking_snapshot_replaces_what_was_known_unless_it_reads_a_part_and_is_queued_once() -> None:
+    part = [{"data-collection": "s.b", "filter": "SELECT 1"}]
+    asked = execute(data_collections=["s.a", "s.b"], additional_conditions=part, type="blocking")
+    queue, _ = follow(asked, NOTHING, CAPTURED)
+    assert [(each.table, each.replaces) for each in queue.whole[0].tables] == [(A, True), (B, False)]
+    queue, (answer,) = follow(asked, queue, CAPTURED)
+    assert (answer.type, len(queue.whole)) == (Event.REFUSED, 1)
+
+
+def test_a_signal_for_tables_is_for_these_whatever_their_names_hold() -> None:
+    odd, other = TableName("s", "a.b"), TableName("s", "axb")
+    queue, _ = follow(execute(**snapshot_data([odd])), NOTHING, (odd, other))
+    assert [each.table for each in queue.tables] == [odd]
 
 
 def test_a_table_that_is_half_read_may_be_asked_for_once_more() -> None:
@@ -82,6 +98,8 @@ def test_a_pause_holds_everything_until_it_is_resumed_and_a_stop_takes_tables_ou
     queue, _ = follow(execute(data_collections=["s.*"]), NOTHING, CAPTURED)
     queue, (paused,) = follow(Signal("p", "pause-snapshot"), queue, CAPTURED)
     assert (queue.head, paused.type) == (None, Event.PAUSED)
+    assert follow(Signal("p", "pause-snapshot"), queue, CAPTURED).notifications[0].type == Event.REFUSED
+    assert follow(Signal("x", "stop-snapshot", '{"data-collections": ["s.a"]}'), queue, CAPTURED).queue.paused
     assert SnapshotQueue.from_dict(json.loads(json.dumps(queue.to_dict()))) == queue
     queue, (resumed,) = follow(Signal("r", "resume-snapshot", '{"type": "INCREMENTAL"}'), queue, CAPTURED)
     assert (queue.head and queue.head.table, resumed.type) == (A, Event.RESUMED)
@@ -121,6 +139,10 @@ def test_the_first_condition_of_a_table_counts_and_a_name_that_is_not_captured_i
             "s.b is none of the tables asked for",
         ),
         (Signal("1", "execute-snapshot", f'{{"data-collections": {"9" * 5000}}}'), "a number that is too long"),
+        (
+            execute(data_collections=["s.a"], additional_conditions=[{"data-collection": "s.a", "filter": "x = '\0'"}]),
+            "PostgreSQL's texts cannot hold",
+        ),
         (Signal("1", "stop-snapshot"), "no such table"),
         (Signal("1", "pause-snapshot"), "nothing to pause"),
         (Signal("1", "resume-snapshot"), "not paused"),

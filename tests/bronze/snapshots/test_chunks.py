@@ -58,13 +58,17 @@ def test_rows_are_numbered_within_their_chunk_however_they_are_gathered(sizes: l
     assert found == expected
 
 
-def test_a_batch_is_full_by_rows_or_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_full_by_rows_or_by_bytes_and_the_next_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "BLOCKS", 3)
     monkeypatch.setattr(chunks, "BYTES", 100)
-    gathered, full = Gathered(), []
-    for number, blocks in enumerate(([b"1\n", b"2\n"], [b"3\n"], [b"4\n"], [b"5" * 100 + b"\n"])):
+    gathered, full, too_much = Gathered(), [], []
+    lists = ([b"1\n", b"2\n"], [b"3\n"], [b"4\n"], [b"5" * 100 + b"\n"], [b"6\n"], [b"7" * 150 + b"\n"], [b"8\n"] * 5)
+    for number, blocks in enumerate(lists):
         gathered.add(KeyChunk(TABLE, number, None, None), _snapshot(number), blocks)
+        assert blocks == [], "no row is kept twice"
         full.append(gathered.is_full)
+        too_much.append(gathered.is_too_much)
         if full[-1]:
             gathered.take()
-    assert full == [False, True, False, True]
+    assert full == [False, True, False, True, False, True, True]
+    assert too_much == [False, False, False, False, False, True, True]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from walhouse.bronze.snapshots.estimate import duration, of_chunks, of_reading
@@ -29,6 +31,14 @@ def test_what_is_left_of_a_table_is_told_by_its_estimated_rows() -> None:
     table = QueuedTable("r", T, chunks=3, began=1000.0)
     assert of_chunks(table, 10, 40, now=1003.0).seconds_left == pytest.approx(1.0)
     assert of_chunks(table, 10, 20, now=1003.0).fraction == 1.0, "there were more rows than the statistics knew of"
+
+
+def test_what_grew_meanwhile_or_has_not_begun_or_began_by_another_clock_is_told_all_the_same() -> None:
+    table = WholeTable(T, pages=100, pages_read=150)
+    reading = WholeReading("r", WholeKind.INITIAL, (table,), 1000.0)
+    assert str(of_reading(reading, now=1010.0)) == "100%"
+    assert of_reading(reading, now=990.0).seconds == 0.0
+    assert str(of_reading(reading.with_table(replace(table, pages_read=0)), now=1010.0)) == "0%"
 
 
 def test_what_nobody_knows_is_not_told() -> None:

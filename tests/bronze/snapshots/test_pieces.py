@@ -63,9 +63,13 @@ def test_interrupted_anywhere_every_page_is_read_once(
         pieces = pieces_of(state, KEYED, chunks(leaves, state, size), files="f", first=first)
         assert [piece.number for piece in pieces] == list(range(first, first + len(pieces)))
         for part in islice(passes(pieces, in_a_pass), durable):
+            assert sum(piece.pages for piece in part[:-1]) < in_a_pass
             marks += sum(piece.chunk is None for piece in part)
             read += [piece.chunk for piece in part if piece.chunk is not None]
             state, first = part[-1].after, part[-1].number + 1
+            if state is not None:
+                assert (state.pages_read, state.pages) == (sum(chunk.pages for chunk in read), sum(leaves))
+                assert state.owed == KEYED.oid, "from its mark on bronze has nothing of it but what is read"
     assert state is None
     assert pages_of(read) == pages_of(chunks(leaves, WholeTable(T), size))
     assert marks == 1, "its reading began once"
@@ -83,10 +87,19 @@ def test_there_is_a_pass_even_if_there_is_nothing_to_read() -> None:
     assert list(passes([], 10)) == [[]]
 
 
-@pytest.mark.parametrize(("pages", "sizes"), [(10, [2, 1]), (4, [1, 1, 1]), (100, [3])])
-def test_small_chunks_share_a_task_and_large_ones_have_their_own(pages: int, sizes: list[int]) -> None:
-    planned = chunks([4, 4, 4], WholeTable(T), 4)
-    assert [len(group) for group in tasks(planned, pages)] == sizes
+@pytest.mark.parametrize(
+    ("leaves", "pages", "sizes"),
+    [([4] * 5, 10, [2, 2, 1]), ([4] * 3, 4, [1, 1, 1]), ([4] * 3, 100, [3]), ([0] * 5, 2, [2, 2, 1])],
+)
+def test_small_chunks_share_a_task_and_large_ones_have_their_own(
+    leaves: list[int], pages: int, sizes: list[int]
+) -> None:
+    assert [len(group) for group in tasks(chunks(leaves, WholeTable(T), 4), pages)] == sizes
+
+
+def test_tables_without_a_page_fill_a_pass_too() -> None:
+    pieces = pieces_of(WholeTable(T), KEYED, chunks([0] * 5, WholeTable(T), 4), files="f", first=0)
+    assert [len(part) for part in passes(pieces, 2)] == [3, 2, 1], "the first begins with the mark"
 
 
 def test_a_part_of_a_table_has_no_mark_since_its_other_rows_stay() -> None:

@@ -238,6 +238,11 @@ def test_a_field_says_what_debeziums_schema_says() -> None:
     )
 
 
+def test_bits_tell_their_length_or_the_largest_there_is() -> None:
+    lengths = [known_type(column("c", "varbit", typmod=typmod)).parameters["length"] for typmod in (9, -1)]
+    assert lengths == ["9", "2147483647"]
+
+
 def test_an_enum_lists_its_labels_in_their_order() -> None:
     mood = column("mood", "mood", kind="e", enum_labels=("V2", "V1"))
     kind = known_type(mood)

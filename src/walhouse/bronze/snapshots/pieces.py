@@ -58,7 +58,7 @@ def pieces_of(
         leaf += ends_leaf
         table = replace(table, leaf=leaf, page=chunk.end_page or 0, pages_read=table.pages_read + chunk.pages)
         last = place == len(chunks) - 1
-        cut = last or (bool(relation.row_key) and chunk.statement is None)
+        cut = last or bool(relation.row_key)
         numbered = replace(chunk, number=number)
         pieces.append(Piece(relation, numbered, number, None if last else table, can_be_cut=cut))
         number += 1
