@@ -107,7 +107,7 @@ build: $(READY)  ## Build the wheel and the source distribution into dist/
 
 soak: $(READY)  ## Snapshots while writers do everything to the tables, proven round by round; MINUTES=30
 	@WALHOUSE_SOAK_MINUTES=$(or $(MINUTES),30) $(BIN)/python -m pytest \
-		'tests/e2e/test_snapshots_under_fire.py::test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_kept_writing[many]'
+		tests/e2e/test_snapshots_under_fire.py::test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_kept_writing
 
 notebooks: $(READY)  ## Run the notebooks against a server of their own
 	@$(BIN)/python -m pytest tests/e2e/test_notebooks.py

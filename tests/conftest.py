@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 settings.register_profile("walhouse", deadline=None)
 settings.load_profile("walhouse")
 
+LONGEST = "tests/silver/test_oracle.py"
+"""A file's tests are all of one process: the file that takes longest comes first, so that no process ends alone."""
+
 pytest_plugins = ["tests.fixtures_server", "tests.fixtures_house", "tests.fixtures_standby"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.nodeid.partition("::")[0] != LONGEST)
 
 
 @pytest.fixture(scope="session")

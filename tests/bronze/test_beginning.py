@@ -44,6 +44,7 @@ def test_identities_are_set_before_the_publication_is_made_then_the_slot_then_th
     assert of_snapshot["lsn"] <= of_stream["commit_lsn"]
 
 
+@pytest.mark.slow
 def test_a_slot_that_stands_before_the_end_of_bronze_is_that_of_before_wherever_the_ranges_were_cut(
     database: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

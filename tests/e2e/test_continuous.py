@@ -39,6 +39,7 @@ def wait_for_gold(lake: LakeLayout, count: int, process: subprocess.Popen[str], 
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_a_continuous_run_follows_a_source_until_it_is_told_to_end_and_ends_in_peace(
     spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse, tmp_path: Path
 ) -> None:

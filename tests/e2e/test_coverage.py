@@ -116,6 +116,7 @@ def test_a_captured_table_that_gets_another_name_is_whole_under_that(
     assert _proven(house) == {"one": True}
 
 
+@pytest.mark.slow
 def test_a_table_that_was_unlogged_for_a_while_is_read_again(one: Database, make_house: MakeHouse) -> None:
     house = make_house(**ALL)
     house.run()
@@ -126,6 +127,7 @@ def test_a_table_that_was_unlogged_for_a_while_is_read_again(one: Database, make
     assert _proven(house) == {"one": True}
 
 
+@pytest.mark.slow
 def test_a_table_that_is_made_while_all_are_captured_comes_by_the_stream_alone(
     spark: SparkSession, one: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

@@ -46,6 +46,7 @@ def demo(conf: Path, *arguments: str) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.spark
 def test_the_demo_proves_every_table_goes_on_where_it_stopped_and_leaves_nothing(conf: Path, tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ def test_after_a_failover_capture_goes_on_from_the_slot_that_the_standby_kept_an
         assert (before.source.timeline, now.source.timeline) == (1, 2)
 
 
+@pytest.mark.slow
 def test_a_run_whose_address_leads_to_the_promoted_standby_all_at_once_takes_nothing_of_two_servers_for_one(
     spark: SparkSession,
     followed_server: EmbeddedServer,

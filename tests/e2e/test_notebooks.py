@@ -39,7 +39,11 @@ def shop(server: Server, spark: SparkSession, tmp_path_factory: pytest.TempPathF
 
 @pytest.mark.server
 @pytest.mark.spark
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "notebook",
+    [pytest.param(path, marks=pytest.mark.slow if path != NOTEBOOKS[0] else ()) for path in NOTEBOOKS],
+    ids=lambda path: path.stem,
+)
 def test_a_notebook_runs_to_its_end_and_shows_its_pictures(
     notebook: Path, shop: SmallShop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

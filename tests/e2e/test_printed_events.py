@@ -34,6 +34,7 @@ def by_topic(lines: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+@pytest.mark.slow
 def test_events_come_with_their_transactions_heartbeats_xmin_and_defaults(
     database: Database, make_house: MakeHouse
 ) -> None:

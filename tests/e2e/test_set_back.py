@@ -68,13 +68,8 @@ def test_a_server_that_was_put_back_with_its_files_is_named_and_nothing_is_read_
                 work()
 
 
-@pytest.mark.parametrize(
-    "spans",
-    [
-        pytest.param(False, id="other commits"),
-        pytest.param(True, id="a transaction across bronze's end", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("spans", [False, True], ids=["other commits", "a transaction across bronze's end"])
 def test_a_server_that_was_put_back_and_has_written_past_what_bronze_has_is_named_by_what_its_slot_sends(
     spark: SparkSession, own_server: EmbeddedServer, lake: LakeLayout, tmp_path: Path, spans: bool
 ) -> None:

@@ -34,25 +34,18 @@ pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 DOCS, FULL, SMALL = (TableName("public", name) for name in ("docs", "full_key", "small"))
 TABLES = (DOCS, FULL, SMALL)
+ROUNDS = 20
+PROVEN_EVERY = 10
+"""Rounds: one table into bronze alone between, so that layers get commits of several snapshots at once, too."""
 
 SOAK_SECONDS = 60 * float(os.environ.get("WALHOUSE_SOAK_MINUTES", "0"))
 """`make soak MINUTES=…`: go on for so long."""
 
 
-@pytest.mark.parametrize(
-    # rounds between: one table into bronze alone, so that layers get commits of several snapshots at once, too
-    ("rounds", "proven_every"),
-    [pytest.param(3, 3, id="few"), pytest.param(20, 10, id="many", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
 @pytest.mark.timeout(1200 + SOAK_SECONDS)  # for what hangs: twenty rounds take five minutes on a slow machine alone
 def test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_kept_writing(
-    rounds: int,
-    proven_every: int,
-    spark: SparkSession,
-    database: Database,
-    lake: LakeLayout,
-    make_house: MakeHouse,
-    tmp_path: Path,
+    spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse, tmp_path: Path
 ) -> None:
     database.execute(*SCHEMA)
     with Hammer(database, 1, 150) as writer:
@@ -68,15 +61,14 @@ def test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_ke
     chance = random.Random(7)
     began = time.monotonic()
     for number in count(1):
-        proven = number % proven_every == 0
         with ExitStack() as writers:
             for seed in (1, 2, 3):
                 writers.enter_context(Hammer(database, 10 * number + seed, 10_000, pause=0.01))
-            tables = TABLES if proven else (TABLES[number % len(TABLES)],)
+            tables = TABLES if number % PROVEN_EVERY == 0 else (TABLES[number % len(TABLES)],)
             kind = "blocking" if number % 4 == 0 else "incremental"
             data = {"data-collections": [re.escape(str(table)) for table in tables], "type": kind}
             request = house.signal("execute-snapshot", data)
-            if proven:
+            if number % PROVEN_EVERY == 0:
                 house.close()
                 conf = write_configuration(tmp_path, database, lake, **settings)
                 # without an end: a blocking snapshot may be in bronze, and the run done, before it is killed
@@ -88,7 +80,7 @@ def test_gold_is_the_source_after_every_snapshot_that_was_taken_while_writers_ke
             else:
                 house.capture()
             assert notifications_of(spark, lake, request)[-1].type is Event.COMPLETED
-        if number >= rounds and time.monotonic() - began >= SOAK_SECONDS:
+        if number >= ROUNDS and time.monotonic() - began >= SOAK_SECONDS:
             break
     house.run()
     for table in TABLES:
@@ -121,6 +113,7 @@ def rows_read_that_differ_from_what_came_before(spark: SparkSession, lake: LakeL
     return read.where((F.col("op_before") == "d") | (F.col("now") != F.col("then"))).count()
 
 
+@pytest.mark.slow
 def test_a_chunk_that_is_in_bronze_is_never_read_again_whenever_the_process_is_killed(
     spark: SparkSession,
     database: Database,

@@ -153,6 +153,7 @@ def test_gold_holds_the_rows_of_the_source_after_any_history_and_an_epoch_applie
     check_histories(spark, lake, source, truncates=(0, 1, 0))
 
 
+@pytest.mark.slow
 def test_with_full_identity_and_a_primary_key_gold_holds_the_rows_of_the_source(
     spark: SparkSession, lake: LakeLayout
 ) -> None:
@@ -160,6 +161,7 @@ def test_with_full_identity_and_a_primary_key_gold_holds_the_rows_of_the_source(
     check_histories(spark, lake, source, truncates=(0, 1))
 
 
+@pytest.mark.slow
 def test_where_new_rows_have_changed_columns_alone_gold_holds_the_rows_of_the_source(
     spark: SparkSession, lake: LakeLayout
 ) -> None:

@@ -57,6 +57,7 @@ def balance(house: Walhouse, cut: Cut | None = None) -> list[int]:
     return list(row)
 
 
+@pytest.mark.slow
 def test_a_cut_shows_a_transaction_in_all_tables_or_in_none_while_they_are_merged_one_by_one(
     accounts: Database, make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -206,6 +206,7 @@ def test_signals_of_before_are_read_with_their_table_and_not_followed(
     assert all(proof.equal for proof in house.verify())
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.spark
 def test_signals_come_by_the_source_the_lake_and_a_file_and_a_pause_outlives_the_process(

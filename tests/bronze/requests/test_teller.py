@@ -30,11 +30,9 @@ class KilledError(Exception):
     """Stands for a process that ends at once."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", [False, True], ids=["before it is told", "after it was told"])
-@pytest.mark.parametrize(
-    "moment",
-    [pytest.param("STARTED", marks=pytest.mark.slow), pytest.param("COMPLETED", marks=pytest.mark.slow), "REFUSED"],
-)
+@pytest.mark.parametrize("moment", ["STARTED", "COMPLETED", "REFUSED"])
 def test_a_notification_is_told_once_by_a_process_that_is_killed_around_it(
     spark: SparkSession,
     table: Database,
@@ -67,7 +65,8 @@ def test_a_notification_is_told_once_by_a_process_that_is_killed_around_it(
     assert types == (["REFUSED"] if moment == "REFUSED" else ["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"])
 
 
-@pytest.mark.parametrize("strategy", [pytest.param("insert_insert", marks=pytest.mark.slow), "INSERT_DELETE"])
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["insert_insert", "INSERT_DELETE"])
 def test_windows_are_written_where_they_are_asked_for_and_are_changes_like_any_other(
     spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, strategy: str
 ) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 
+@pytest.mark.slow
 def test_tables_of_a_schema_that_is_added_are_read(database: Database, make_house: MakeHouse) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION own FOR TABLE t")
     settings = {"publication_name": "own", "publication_autocreate_mode": "disabled"}

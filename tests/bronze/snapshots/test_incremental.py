@@ -117,6 +117,7 @@ def test_a_part_of_a_table_is_read_by_a_condition_and_the_last_chunk_ends_where_
     assert sorted(int(row[0]) for row in read.select(text_at(F.col("after"), 0)).collect()) == list(range(10, 501, 10))
 
 
+@pytest.mark.slow
 def test_a_table_is_read_by_another_key_if_that_is_asked_for(
     spark: SparkSession, table: Database, lake: LakeLayout, house: Walhouse
 ) -> None:

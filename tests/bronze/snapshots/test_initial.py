@@ -29,6 +29,7 @@ END_LOCK_HOLDER = (
 )
 
 
+@pytest.mark.slow
 def test_locks_lost_before_the_tasks_read_are_named_and_bronze_stays_empty(
     spark: SparkSession,
     table: Database,

@@ -61,6 +61,7 @@ def test_each_mode_says_when_tables_are_read() -> None:
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 
+@pytest.mark.slow
 def test_always_reads_the_tables_at_each_start_and_streams_in_between(
     spark: SparkSession, rows: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
@@ -163,6 +164,7 @@ def test_when_needed_reads_all_tables_anew_if_changes_were_lost_and_says_so(
     assert len(told(spark, lake)) == 9, "nothing is read once more"
 
 
+@pytest.mark.slow
 def test_switches_say_whether_to_read_and_whether_to_stream(
     spark: SparkSession, rows: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

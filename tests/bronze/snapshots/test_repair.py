@@ -50,7 +50,8 @@ def test_all_rows_that_moved_are_read_again_a_few_at_a_time(
     assert all(proof.equal for proof in long_rows.verify())
 
 
-@pytest.mark.parametrize("by_single_commands", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("by_single_commands", [False, True])
 def test_a_row_that_comes_past_a_row_filter_without_its_long_value_is_read_again(
     by_single_commands: bool, spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

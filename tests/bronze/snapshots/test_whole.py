@@ -360,6 +360,7 @@ def test_a_blocking_snapshot_reads_tables_whole_or_by_a_select_while_the_source_
     assert {proof.table.table: proof.equal for proof in house.verify()}["t"], "the others are still there"
 
 
+@pytest.mark.slow
 def test_a_table_that_a_blocking_snapshot_cannot_read_is_answered_and_the_others_are_read(
     spark: SparkSession, wide: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:
