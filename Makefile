@@ -8,13 +8,13 @@ PATHS := src tests fixtures demo benchmarks oracle
 # A command after this finds Debian's PostgreSQL 15 with PostGIS in WALHOUSE_TEST_DSN; in .walhouse/, removed afterwards.
 WITH_PG15 := $(BIN)/python -m fixtures.postgresql15
 OLDEST_SPARK := .walhouse/oldest-spark
-# The tests run in two processes, a file of tests at a time: one alone leaves a third of two cores idle.
+# The whole suite runs in two processes, a file of tests at a time: one alone leaves a third of two cores idle.
 LANES ?= 2
 SIDE_BY_SIDE = $(if $(filter-out 1,$(LANES)),-n $(LANES) --dist loadfile --no-loadscope-reorder)
 # Where set-up found a Java runtime that is not the machine's default one.
 -include .venv/java.mk
 
-.PHONY: help setup demo demo-clean test test-all test-pg15 test-pg16 test-spark40 lint format typecheck lock bench oracle oracle-live record random oracle-pg15 record-pg15 build soak notebooks
+.PHONY: help setup demo demo-clean test test-quick test-pg15 test-pg16 test-spark40 lint format typecheck lock bench oracle oracle-live record random oracle-pg15 record-pg15 build soak notebooks
 
 help:  ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,11 +31,11 @@ demo-clean:  ## Stop the demo's server and remove everything the demo made
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m demo --clean; \
 	elif [ -e .walhouse/demo ]; then echo "Run 'make setup' first: it takes Python to stop the demo's server."; exit 1; fi
 
-test: $(READY)  ## Run the tests on a real PostgreSQL and real Spark, without the slow ones; TESTS=... for a part, LANES=1 in one process
-	@$(BIN)/python -m pytest $(or $(TESTS),tests $(SIDE_BY_SIDE) $(if $(ALL),,-m "not slow"))
+test: $(READY)  ## Run the whole suite on a real PostgreSQL and real Spark; TESTS=... for a part of it, LANES=1 in one process
+	@$(BIN)/python -m pytest $(or $(TESTS),tests $(SIDE_BY_SIDE))
 
-test-all: export ALL = 1
-test-all: test  ## Run every test, the slow ones, too, as CI does; LANES=1 in one process
+test-quick: $(READY)  ## The same without the slowest tests, in a third of the time: for between two changes
+	@$(BIN)/python -m pytest tests $(SIDE_BY_SIDE) -m "not slow"
 
 test-pg15: $(READY)  ## Run the tests that need a server on Debian's PostgreSQL 15, not installed; TESTS=... for a part
 	@$(WITH_PG15) --servers $(LANES) $(BIN)/python -m pytest -m server \

@@ -35,24 +35,13 @@ def test_ci_runs_the_commands_of_the_readme_as_they_stand_there() -> None:
     assert found == blocks("sh")[0]
 
 
-@pytest.mark.parametrize(
-    ("command", "environment", "whole"),
-    [(["test"], {}, False), (["test-all"], {}, True), (["test"], {"ALL": "1"}, True)],
-    ids=["make test", "make test-all", "CI"],
-)
-def test_slow_tests_are_left_out_of_make_test_and_of_nothing_else(
-    command: list[str], environment: dict[str, str], whole: bool
-) -> None:
+@pytest.mark.parametrize(("target", "is_whole"), [("test", True), ("test-quick", False)])
+def test_slow_tests_are_left_out_where_that_is_asked_for_and_nowhere_else(target: str, is_whole: bool) -> None:
     # this test may itself have been started by make, with variables of its own
-    around = {name: value for name, value in os.environ.items() if name not in {"ALL", "TESTS", "MAKEFLAGS"}}
-    around |= environment
-    told = subprocess.run(["make", "-n", *command], cwd=ROOT, env=around, capture_output=True, text=True, check=True)
+    around = {name: value for name, value in os.environ.items() if name not in {"TESTS", "MAKEFLAGS"}}
+    told = subprocess.run(["make", "-n", target], cwd=ROOT, env=around, capture_output=True, text=True, check=True)
     (run,) = [line for line in told.stdout.splitlines() if "-m pytest" in line]
-    assert ('"not slow"' not in run) is whole
-
-
-def test_ci_leaves_no_test_out() -> None:
-    assert "export ALL=1" in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert ('"not slow"' not in run) is is_whole
 
 
 def test_every_make_target_that_is_named_exists() -> None:
