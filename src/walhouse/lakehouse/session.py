@@ -48,7 +48,12 @@ SCALA_VERSION: Final = "2.13"
 QUIET: Final = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """The JVM's own log: errors alone, and not on standard output."""
 
-_INLINED_LESS: Final = ("-XX:InlineSmallCode=800", "-XX:MaxInlineLevel=6", "-XX:FreqInlineSize=120")
+_INLINED_LESS: Final = (
+    "-XX:+IgnoreUnrecognizedVMOptions",  # a Java without a second compiler knows none of these
+    "-XX:InlineSmallCode=800",
+    "-XX:MaxInlineLevel=6",
+    "-XX:FreqInlineSize=120",
+)
 """The second compiler takes half its time so, on cores that tasks want, too; what it leaves is as fast."""
 
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties").resolve()
