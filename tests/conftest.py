@@ -10,7 +10,7 @@ from hypothesis import settings
 
 from walhouse.cli.logs import LOGGER
 from walhouse.lakehouse.layout import LakeLayout
-from walhouse.lakehouse.session import SMALL_TABLES, TINY_TABLES, local_session
+from walhouse.lakehouse.session import SMALL_TABLES, TINY_TABLES, java_options, local_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +25,9 @@ settings.load_profile("walhouse")
 LONGEST = "tests/silver/test_oracle.py"
 """A file's tests are all of one process: the file that takes longest comes first, so that no process ends alone."""
 
+INLINED_LESS = ("-XX:InlineSmallCode=800", "-XX:MaxInlineLevel=6", "-XX:FreqInlineSize=120")
+"""Java's second compiler takes half its time so: a fifth of the first minutes' CPU. For large tables, warm, it costs."""
+
 pytest_plugins = ["tests.fixtures_server", "tests.fixtures_house", "tests.fixtures_standby"]
 
 
@@ -36,7 +39,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     # Thousands of small queries: compiling each costs more than running it. The commands, the demo and the notebooks
     # are tested in processes of their own, with the settings that users have.
-    session = local_session(memory=4 * 2**30, quick=False, settings=SMALL_TABLES)
+    options = " ".join([*java_options(quick=False), *INLINED_LESS])
+    session = local_session(
+        memory=4 * 2**30, quick=False, settings={**SMALL_TABLES, "spark.driver.extraJavaOptions": options}
+    )
     for name, value in TINY_TABLES.items():  # of this session alone: those beside it begin with what all have
         session.conf.set(name, value)
     yield session

@@ -48,14 +48,6 @@ SCALA_VERSION: Final = "2.13"
 QUIET: Final = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """The JVM's own log: errors alone, and not on standard output."""
 
-_INLINED_LESS: Final = (
-    "-XX:+IgnoreUnrecognizedVMOptions",  # a Java without a second compiler knows none of these
-    "-XX:InlineSmallCode=800",
-    "-XX:MaxInlineLevel=6",
-    "-XX:FreqInlineSize=120",
-)
-"""The second compiler takes half its time so, on cores that tasks want, too; what it leaves is as fast."""
-
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties").resolve()
 
 # Without Hadoop's native library, its default classes start a process for each look at a file and each checksum beside
@@ -242,8 +234,6 @@ def java_options(*, quick: bool) -> list[str]:
     if quick:
         # With the first tier alone the code cache has 48 MiB; Spark's generated code fills it, and is then interpreted.
         options += ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m"]
-    else:
-        options += _INLINED_LESS
     archive = archive_path()
     if archive.is_file():
         # an archive that does not fit is passed over, which the JVM would tell on standard output
