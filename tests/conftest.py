@@ -26,7 +26,7 @@ LONGEST = "tests/silver/test_oracle.py"
 """A file's tests are all of one process: the file that takes longest comes first, so that no process ends alone."""
 
 INLINED_LESS = ("-XX:InlineSmallCode=800", "-XX:MaxInlineLevel=6", "-XX:FreqInlineSize=120")
-"""Java's second compiler takes half its time so: a fifth of the first minutes' CPU. For large tables, warm, it costs."""
+"""Java's second compiler takes half its time so: a fifth of the first minutes' CPU. Large tables, warm, pay for it."""
 
 pytest_plugins = ["tests.fixtures_server", "tests.fixtures_house", "tests.fixtures_standby"]
 
