@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,15 @@ def test_slow_tests_are_left_out_where_that_is_asked_for_and_nowhere_else(target
     told = subprocess.run(["make", "-n", target], cwd=ROOT, env=around, capture_output=True, text=True, check=True)
     (run,) = [line for line in told.stdout.splitlines() if "-m pytest" in line]
     assert ('"not slow"' not in run) is is_whole
+
+
+def test_the_pythons_that_the_readme_names_are_those_that_the_package_and_its_set_up_take() -> None:
+    ((first, last),) = re.findall(r"with Python 3\.(\d+) to 3\.(\d+)", README)
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert package["requires-python"] == f">=3.{first},<3.{int(last) + 1}"
+    set_up = (ROOT / "scripts" / "setup").read_text(encoding="utf-8")
+    assert f"(3, {first}) <= sys.version_info[:2] <= (3, {last})" in set_up
+    assert " ".join(f"python3.{minor}" for minor in range(int(last), int(first) - 1, -1)) in set_up
 
 
 def test_every_make_target_that_is_named_exists() -> None:

@@ -52,7 +52,7 @@ def parse_tuples(frames: Frames, rows: Int64s, at: Int64s) -> Tuples:
     offsets = _offsets(widths)
     bounds = np.empty((offsets[-1], 2), np.int32)
     kinds = np.empty(offsets[-1], np.uint8)
-    widest = int(widths.max(initial=0))
+    widest = int(np.max(widths, initial=0))
     same_width = bool((widths == widest).all())
     tuple_ends = at + 2
     for column in range(widest):
