@@ -44,7 +44,9 @@ def test_of_a_folder_with_jars_of_many_versions_just_the_two_that_fit_are_taken(
         (tmp_path / "jars" / name).touch()
     settings = _delta_jars()
     assert set(settings) == {"spark.driver.extraClassPath"}
-    assert {path.rpartition("/")[2] for path in settings["spark.driver.extraClassPath"].split(":")} == fitting
+    *delta, spark = settings["spark.driver.extraClassPath"].split(":")
+    assert {path.rpartition("/")[2] for path in delta} == fitting
+    assert spark.endswith("/pyspark/jars/*")
 
 
 _TOO_MUCH = """

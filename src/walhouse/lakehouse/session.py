@@ -252,6 +252,10 @@ def archive_path() -> Path:
     return Path(sys.prefix) / "share" / "walhouse" / f"spark-{pyspark.__version__}-delta-{DELTA_VERSION}.jsa"
 
 
+def _spark_home() -> Path:
+    return Path(os.environ.get("SPARK_HOME", Path(pyspark.__file__).parent))
+
+
 def _delta_jars() -> dict[str, str]:
     """Class path of Delta's two jars if an earlier start fetched them (2 s faster), else the coordinates to fetch."""
     spark_line = ".".join(pyspark.__version__.split(".")[:2])
@@ -260,7 +264,9 @@ def _delta_jars() -> dict[str, str]:
     ivy = Path(os.environ.get("WALHOUSE_IVY", str(Path.home() / ".ivy2.5.2")))
     jars = [ivy / "jars" / name for name in names]
     if all(jar.is_file() for jar in jars):
-        return {"spark.driver.extraClassPath": ":".join(map(str, jars))}
+        # Spark names one of its own jars twice, and Java 21 then takes no archive of classes, unless all jars that are
+        # named again come after all others
+        return {"spark.driver.extraClassPath": ":".join([*map(str, jars), str(_spark_home() / "jars" / "*")])}
     return {
         "spark.jars.ivy": str(ivy),
         "spark.jars.packages": f"io.delta:{artifact}:{DELTA_VERSION}",
