@@ -36,6 +36,7 @@ def test_of_a_folder_with_jars_of_many_versions_just_the_two_that_fit_are_taken(
 ) -> None:
     """Fetched jars go onto the class path, which starts three seconds sooner than resolving them again."""
     monkeypatch.setenv("WALHOUSE_IVY", str(tmp_path))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
     wanted = _delta_jars()["spark.jars.packages"].split(":")[1]
     (tmp_path / "jars").mkdir()
     fitting = {f"io.delta_{wanted}-{DELTA_VERSION}.jar", f"io.delta_delta-storage-{DELTA_VERSION}.jar"}
