@@ -113,8 +113,9 @@ def test_the_password_of_a_key_is_never_asked_for_at_the_terminal(encrypted: Wor
     own = encrypted.authority.certificate(tmp_path / "client.crt", "client", password=b"of the key")
     settings = replace(encrypted.settings, sslcert=str(own), sslkey=str(own.with_suffix(".key")))
     connect(replace(settings, sslpassword=Secret("of the key"))).close()
-    # what OpenSSL says where it did not ask, and tried another password in its place
-    with pytest.raises(SourceUnreachableError, match="bad decrypt") as caught:
+    # What OpenSSL says where it did not ask, and tried another password in its place; where it asked, and nobody
+    # answered, "processing error". By chance (1 in 256) another password's last block looks whole: "unsupported".
+    with pytest.raises(SourceUnreachableError, match=r"client\.key\S* (bad decrypt|unsupported)") as caught:
         connect(settings)
     assert "sslpassword" in caught.value.todo_text
 
