@@ -14,7 +14,7 @@ SIDE_BY_SIDE = $(if $(filter-out 1,$(LANES)),-n $(LANES) --dist loadfile --no-lo
 # Where set-up found a Java runtime that is not the machine's default one.
 -include .venv/java.mk
 
-.PHONY: help setup demo demo-clean test test-quick test-pg15 test-pg16 test-spark40 lint format typecheck lock bench oracle oracle-live record random oracle-pg15 record-pg15 build soak notebooks
+.PHONY: help setup demo demo-clean test test-all test-quick test-pg15 test-pg16 test-spark40 lint format typecheck lock bench oracle oracle-live record random oracle-pg15 record-pg15 build soak notebooks
 
 help:  ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,18 +24,21 @@ setup: $(READY)  ## Make .venv with the locked packages, find or install Java, f
 $(READY): requirements/dev.lock pyproject.toml scripts/setup
 	@scripts/setup
 
-demo: $(READY)  ## A real PostgreSQL into bronze, silver and gold, with a proof; again: goes on where it stopped
-	@$(BIN)/python -m demo
+demo: $(READY)  ## A real PostgreSQL into bronze, silver and gold, with a proof; again: goes on where it stopped; DEMO=options
+	@$(BIN)/python -m demo $(DEMO)
 
 demo-clean:  ## Stop the demo's server and remove everything the demo made
-	@if [ -x $(BIN)/python ]; then $(BIN)/python -m demo --clean; \
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m demo --clean $(DEMO); \
 	elif [ -e .walhouse/demo ]; then echo "Run 'make setup' first: it takes Python to stop the demo's server."; exit 1; fi
 
-test: $(READY)  ## Run the whole suite on a real PostgreSQL and real Spark; TESTS=... for a part of it, LANES=1 in one process
-	@$(BIN)/python -m pytest $(or $(TESTS),tests $(SIDE_BY_SIDE))
+test: $(READY)  ## Run the suite on a real PostgreSQL and real Spark; TESTS=... for a part of it, LANES=1 in one process
+	@$(BIN)/python -m pytest $(or $(TESTS),tests $(SIDE_BY_SIDE) -m "not further")
 
-test-quick: $(READY)  ## The same without the slowest tests, in a third of the time: for between two changes
-	@$(BIN)/python -m pytest tests $(SIDE_BY_SIDE) -m "not slow"
+test-all: $(READY)  ## The same with further variants of what it holds anyway: before a release
+	@$(BIN)/python -m pytest tests $(SIDE_BY_SIDE)
+
+test-quick: $(READY)  ## The same without the slowest tests: for between two changes
+	@$(BIN)/python -m pytest tests $(SIDE_BY_SIDE) -m "not slow and not further"
 
 test-pg15: $(READY)  ## Run the tests that need a server on Debian's PostgreSQL 15, not installed; TESTS=... for a part
 	@$(WITH_PG15) --servers $(LANES) $(BIN)/python -m pytest -m server \

@@ -12,6 +12,7 @@ import pytest
 
 from tests.changes.killing import killed_at
 from tests.e2e.witness import gold_rows, source_rows
+from tests.variants import further
 from walhouse.errors import BagMismatchError, GoldKeyError, LakeError, RequestRefusedError, TypeConflictError
 from walhouse.lakehouse.tables import current_version, table_exists
 from walhouse.names import MESSAGES, TableName
@@ -42,7 +43,7 @@ def tables(database: Database) -> Database:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dies_at", [None, "plan", "finish"])
+@pytest.mark.parametrize("dies_at", [further(None), further("plan"), "finish"])
 def test_gold_whose_column_became_another_type_is_made_anew_and_the_epoch_that_it_held_up_is_ended(
     dies_at: str | None,
     spark: SparkSession,
@@ -176,7 +177,7 @@ def test_a_table_without_a_key_whose_rows_changed_without_a_change_is_right_afte
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dies_at", [None, "finish"])
+@pytest.mark.parametrize("dies_at", [further(None), "finish"])
 def test_a_table_without_a_key_that_lost_a_column_is_made_anew_from_bronze_by_itself(
     tables: Database,
     make_house: MakeHouse,
@@ -209,7 +210,7 @@ def test_a_table_without_a_key_that_lost_a_column_is_made_anew_from_bronze_by_it
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layer", ["silver", "gold"])
+@pytest.mark.parametrize("layer", ["silver", further("gold")])
 def test_a_table_that_was_restored_to_an_earlier_version_is_not_gone_on_with(
     layer: Literal["silver", "gold"],
     spark: SparkSession,
@@ -245,7 +246,7 @@ def test_a_table_that_was_restored_to_an_earlier_version_is_not_gone_on_with(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layer", ["silver", "gold"])
+@pytest.mark.parametrize("layer", [further("silver"), "gold"])
 def test_a_table_that_somebody_dropped_is_not_begun_in_its_midst_and_is_whole_once_it_is_made_anew(
     layer: Literal["silver", "gold"],
     spark: SparkSession,

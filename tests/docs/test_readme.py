@@ -29,20 +29,24 @@ def test_the_two_commands_of_a_newcomer_are_make_demo_and_make_test() -> None:
     assert commands(blocks("sh")[0]) == ["make demo", "make test"]
 
 
-def test_ci_runs_the_commands_of_the_readme_as_they_stand_there() -> None:
+def test_ci_runs_the_tests_as_the_readme_says_and_one_of_them_the_demo() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    (program,) = re.findall(r"awk '([^']+)' README\.md", script)
-    found = subprocess.run(["awk", program, "README.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert found == blocks("sh")[0]
+    assert re.search(r"^make test\b", script, re.MULTILINE)
+    assert "tests/e2e/test_demo.py" in script
+    assert '["make", ' in (ROOT / "tests" / "e2e" / "test_demo.py").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("target", "is_whole"), [("test", True), ("test-quick", False)])
-def test_slow_tests_are_left_out_where_that_is_asked_for_and_nowhere_else(target: str, is_whole: bool) -> None:
+@pytest.mark.parametrize(
+    ("target", "left_out"),
+    [("test-all", None), ("test", "not further"), ("test-quick", "not slow and not further")],
+)
+def test_no_tests_are_left_out_but_where_that_is_said(target: str, left_out: str | None) -> None:
     # this test may itself have been started by make, with variables of its own
     around = {name: value for name, value in os.environ.items() if name not in {"TESTS", "MAKEFLAGS"}}
     told = subprocess.run(["make", "-n", target], cwd=ROOT, env=around, capture_output=True, text=True, check=True)
     (run,) = [line for line in told.stdout.splitlines() if "-m pytest" in line]
-    assert ('"not slow"' not in run) is is_whole
+    chosen = re.findall(r'-m "([^"]+)"', run)
+    assert chosen == ([] if left_out is None else [left_out])
 
 
 def test_the_pythons_that_the_readme_names_are_those_that_the_package_and_its_set_up_take() -> None:

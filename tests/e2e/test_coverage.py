@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from tests.fixtures_house import logged_in_as
 from tests.fixtures_server import login_role
+from tests.variants import further
 from walhouse.errors import PublicationChangedError
 from walhouse.names import TableName
 
@@ -75,8 +76,9 @@ def _proven(house: Walhouse) -> dict[str, bool]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", [ALL, FILTERED])
-@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize(
+    ("mode", "between"), [(FILTERED, True), further(FILTERED, False), further(ALL, False), further(ALL, True)]
+)
 def test_a_table_is_whole_whatever_kept_its_rows_out(
     mode: dict[str, Any], between: bool, database: Database, make_house: MakeHouse
 ) -> None:
@@ -102,7 +104,7 @@ def test_a_table_is_whole_whatever_kept_its_rows_out(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", [ALL, FILTERED])
+@pytest.mark.parametrize("mode", [further(ALL), FILTERED])
 def test_a_captured_table_that_gets_another_name_is_whole_under_that(
     mode: dict[str, Any], one: Database, make_house: MakeHouse
 ) -> None:
@@ -161,7 +163,7 @@ def test_a_table_that_is_made_while_capture_begins_is_read(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", [None, "id > 3"])
+@pytest.mark.parametrize("where", [further(None), "id > 3"])
 def test_a_signal_for_a_table_that_was_just_added_does_not_keep_the_rest_of_it_from_being_read(
     where: str | None, one: Database, make_house: MakeHouse
 ) -> None:
@@ -183,7 +185,7 @@ def test_a_signal_for_a_table_that_was_just_added_does_not_keep_the_rest_of_it_f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
+@pytest.mark.parametrize("key", [further("PRIMARY KEY"), ""])
 def test_a_table_that_may_not_be_read_yet_is_read_once_it_may_and_holds_no_other_up_until_then(
     key: str, spark: SparkSession, one: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

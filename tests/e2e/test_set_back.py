@@ -11,6 +11,7 @@ import pytest
 from tests.e2e.witness import gold_rows, source_rows
 from tests.fixtures_house import houses
 from tests.fixtures_server import Database, database_on, server_of_its_own
+from tests.variants import further
 from walhouse.errors import LakeError, SlotGapError, SourceChangedError
 from walhouse.lakehouse.tables import current_version
 from walhouse.names import TableName
@@ -69,7 +70,9 @@ def test_a_server_that_was_put_back_with_its_files_is_named_and_nothing_is_read_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spans", [False, True], ids=["other commits", "a transaction across bronze's end"])
+@pytest.mark.parametrize(
+    "spans", [further(False, id="other commits"), pytest.param(True, id="a transaction across its end")]
+)
 def test_a_server_that_was_put_back_and_has_written_past_what_bronze_has_is_named_by_what_its_slot_sends(
     spark: SparkSession, own_server: EmbeddedServer, lake: LakeLayout, tmp_path: Path, spans: bool
 ) -> None:

@@ -13,6 +13,7 @@ from tests.e2e.witness import gold_rows, source_rows
 from tests.fixtures_house import AfterPartOfSnapshot, houses, logged_in_as
 from tests.fixtures_server import login_role
 from tests.fixtures_standby import database_on_both, standby_of
+from tests.variants import further
 from walhouse.bronze.progress import read_progress
 from walhouse.bronze.requests.notifications import Event, notifications_of
 from walhouse.errors import PromotedError, SourceChangedError, SourceError
@@ -38,7 +39,7 @@ TABLES = (DOCS, BAG)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", ["standby", "primary"])
+@pytest.mark.parametrize("source", ["standby", further("primary")])
 def test_a_user_who_may_only_read_has_gold_equal_to_the_source_whatever_is_written_meanwhile(
     source: str, spark: SparkSession, followed: Followed, lake: LakeLayout, tmp_path: Path
 ) -> None:
@@ -136,7 +137,7 @@ def test_after_a_promotion_in_mid_run_the_next_run_goes_on_and_nothing_is_lost(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["initial", "incremental"])
+@pytest.mark.parametrize("kind", [further("initial"), "incremental"])
 def test_a_snapshot_goes_on_after_its_standby_was_restarted_and_after_it_was_promoted(
     kind: str, spark: SparkSession, followed_server: EmbeddedServer, lake: LakeLayout, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.variants import further
 from walhouse.errors import LakeError
 from walhouse.names import TableName
 
@@ -49,16 +50,16 @@ ATTACHED = (
 @pytest.mark.parametrize(
     ("made", "ddl", "whole"),
     [
-        (PLAIN, ["ALTER TABLE t ADD COLUMN n int DEFAULT 5"], False),
+        further(PLAIN, ["ALTER TABLE t ADD COLUMN n int DEFAULT 5"], False),
         (PLAIN, ["ALTER TABLE t DROP COLUMN v", "ALTER TABLE t ADD COLUMN v text"], False),
-        (PLAIN, ["ALTER TABLE t ALTER v TYPE text USING upper(v)"], False),
-        (PLAIN, ["ALTER TABLE t RENAME COLUMN v TO w"], False),
-        (LABELLED, ["ALTER TYPE label RENAME VALUE 'a' TO 'z'"], False),
-        (LABELLED, ["ALTER TYPE pair ADD ATTRIBUTE y int", "ALTER TYPE pair DROP ATTRIBUTE x"], False),
+        further(PLAIN, ["ALTER TABLE t ALTER v TYPE text USING upper(v)"], False),
+        further(PLAIN, ["ALTER TABLE t RENAME COLUMN v TO w"], False),
+        further(LABELLED, ["ALTER TYPE label RENAME VALUE 'a' TO 'z'"], False),
+        further(LABELLED, ["ALTER TYPE pair ADD ATTRIBUTE y int", "ALTER TYPE pair DROP ATTRIBUTE x"], False),
         (KEYED_BY_LABEL, ["ALTER TYPE label RENAME VALUE 'a' TO 'z'", "UPDATE t SET id = 4 WHERE v = 'z'"], True),
-        (PARTED, ["TRUNCATE t1"], True),
-        (PARTED, ["DROP TABLE t1"], True),
-        (PARTED, ["ALTER TABLE t DETACH PARTITION t1"], True),
+        further(PARTED, ["TRUNCATE t1"], True),
+        further(PARTED, ["DROP TABLE t1"], True),
+        further(PARTED, ["ALTER TABLE t DETACH PARTITION t1"], True),
         (PARTED, ATTACHED, True),
     ],
 )
@@ -101,7 +102,7 @@ LEFT_OUT, MASKED = ({name: r"public\.t\.v"} for name in ("column_exclude_list", 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("before", "then"), [(LEFT_OUT, {}), ({}, MASKED), (MASKED, {})])
+@pytest.mark.parametrize(("before", "then"), [(LEFT_OUT, {}), further({}, MASKED), further(MASKED, {})])
 def test_a_column_of_which_other_values_were_kept_is_told_by_the_proof_and_right_after_its_table_was_read(
     before: dict[str, str], then: dict[str, str], database: Database, make_house: MakeHouse
 ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.fixtures_house import logged_in_as
+from tests.variants import further
 from walhouse.bronze.requests.notifications import notifications_of
 from walhouse.bronze.requests.teller import Teller
 from walhouse.names import TableName
@@ -31,8 +32,17 @@ class KilledError(Exception):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("told", [False, True], ids=["before it is told", "after it was told"])
-@pytest.mark.parametrize("moment", ["STARTED", "COMPLETED", "REFUSED"])
+@pytest.mark.parametrize(
+    ("moment", "told"),
+    [
+        pytest.param("COMPLETED", False, id="before it is told"),
+        pytest.param("COMPLETED", True, id="after it was told"),
+        pytest.param("REFUSED", False, id="before it is refused"),
+        further("REFUSED", True, id="after it was refused"),
+        further("STARTED", False, id="before its beginning is told"),
+        further("STARTED", True, id="after its beginning was told"),
+    ],
+)
 def test_a_notification_is_told_once_by_a_process_that_is_killed_around_it(
     spark: SparkSession,
     table: Database,
@@ -66,7 +76,7 @@ def test_a_notification_is_told_once_by_a_process_that_is_killed_around_it(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["insert_insert", "INSERT_DELETE"])
+@pytest.mark.parametrize("strategy", [further("insert_insert"), "INSERT_DELETE"])
 def test_windows_are_written_where_they_are_asked_for_and_are_changes_like_any_other(
     spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, strategy: str
 ) -> None:

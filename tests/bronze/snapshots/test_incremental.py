@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from tests.bronze.snapshots.conftest import T
 from tests.fixtures_house import logged_in_as
+from tests.variants import further
 from walhouse.bronze.requests.notifications import Event, notifications_of
 from walhouse.bronze.snapshots import incremental
 from walhouse.changes.images import text_at
@@ -39,7 +40,7 @@ def notes(spark: SparkSession, lake: LakeLayout) -> list[tuple[str, ...]]:
     return [(row["id"], row["type"], row["additional_data"].get("status", "")) for row in rows]
 
 
-@pytest.mark.parametrize("planned_at_once", [1, pytest.param(128, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("planned_at_once", [1, further(128)])
 def test_a_table_is_read_by_chunks_and_gold_is_the_source(
     spark: SparkSession,
     table: Database,
@@ -75,7 +76,7 @@ def test_a_table_is_read_by_chunks_and_gold_is_the_source(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pass_rows", [200, 1000])
+@pytest.mark.parametrize("pass_rows", [200, further(1000)])
 def test_it_is_told_how_many_rows_were_read_in_one_pass_and_in_many(
     spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, pass_rows: int
 ) -> None:
@@ -174,11 +175,15 @@ def test_a_snapshot_that_nobody_would_read_is_not_asked_for(table: Database, mak
 @pytest.mark.parametrize(
     "made",
     [
-        ["ALTER TABLE t ADD serial int"],
-        ["CREATE DOMAIN numbered AS int NOT NULL", "ALTER TABLE t ADD serial numbered DEFAULT 1"],
-        ["ALTER TABLE t ADD serial int", "ALTER TABLE t ADD CONSTRAINT promise NOT NULL serial NOT VALID"],
+        pytest.param(["ALTER TABLE t ADD serial int"], id="nothing"),
+        further(
+            ["CREATE DOMAIN numbered AS int NOT NULL", "ALTER TABLE t ADD serial numbered DEFAULT 1"], id="by its type"
+        ),
+        further(
+            ["ALTER TABLE t ADD serial int", "ALTER TABLE t ADD CONSTRAINT promise NOT NULL serial NOT VALID"],
+            id="of rows to come",
+        ),
     ],
-    ids=["nothing", "by its type", "of rows to come"],
 )
 def test_rows_that_have_no_value_in_the_key_that_was_asked_for_are_a_chunk_of_their_own(
     made: list[str], spark: SparkSession, table: Database, lake: LakeLayout, house: Walhouse
@@ -205,7 +210,7 @@ def test_rows_that_have_no_value_in_the_key_that_was_asked_for_are_a_chunk_of_th
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("running_is_newest", [False, True])
+@pytest.mark.parametrize("running_is_newest", [further(False), True])
 def test_a_table_added_to_the_publication_is_read_once_older_transactions_have_ended(
     spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, *, running_is_newest: bool
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.bronze.snapshots.test_whole import SMALL, KilledError, T, killed_after, proven, read, told
+from tests.variants import further
 from walhouse.bronze.snapshots.modes import MODES, FixedPolicy
 from walhouse.errors import (
     ConfigurationError,
@@ -130,7 +131,7 @@ def test_a_mode_that_forbids_snapshots_does_not_go_on_with_one(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", ["dropped", "ahead", "published anew", "not published"])
+@pytest.mark.parametrize("loss", ["dropped", further("ahead"), further("published anew"), "not published"])
 def test_when_needed_reads_all_tables_anew_if_changes_were_lost_and_says_so(
     spark: SparkSession, rows: Database, lake: LakeLayout, make_house: MakeHouse, loss: str
 ) -> None:

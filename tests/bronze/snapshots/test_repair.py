@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.bronze.snapshots.conftest import T
+from tests.variants import further
 from walhouse import api
 from walhouse.gold.unresolved import Unresolved, unresolved_keys
 from walhouse.ops.reporting import Silent
@@ -51,7 +52,7 @@ def test_all_rows_that_moved_are_read_again_a_few_at_a_time(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by_single_commands", [False, True])
+@pytest.mark.parametrize("by_single_commands", [further(False), True])
 def test_a_row_that_comes_past_a_row_filter_without_its_long_value_is_read_again(
     by_single_commands: bool, spark: SparkSession, database: Database, lake: LakeLayout, make_house: MakeHouse
 ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
+from tests.variants import further
 from walhouse.bronze.append import append
 from walhouse.bronze.requests.notifications import notifications_of
 from walhouse.changes.images import text_at
@@ -157,7 +158,7 @@ def test_rows_are_told_exactly_however_many_tables_one_pass_reads(
     assert ended == {"other.t2": 70} | {f"public.{table}": number for number, table in enumerate(tables)}
 
 
-@pytest.mark.parametrize("passes", [pytest.param(1, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("passes", [further(1), 3])
 def test_a_snapshot_that_was_killed_goes_on_where_it_was_and_reads_nothing_twice(
     spark: SparkSession,
     wide: Database,
