@@ -10,14 +10,14 @@ were read in a snapshot of their chunk's own, ``walhouse.changes.placed`` decide
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
 from walhouse.pgoutput.row import Kind
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from walhouse.changes.epoch import EpochRange
     from walhouse.lakehouse.layout import LakeLayout
@@ -45,7 +45,20 @@ RESOLVED = (
 
 def bronze_range(spark: SparkSession, layout: LakeLayout, epoch: EpochRange) -> DataFrame:
     """Bronze's rows of the epoch's passes."""
-    return spark.table(str(layout.bronze)).where((F.col("pass") > epoch.after_pass) & (F.col("pass") <= epoch.to_pass))
+    return spark.table(str(layout.bronze)).where(_is_within(epoch))
+
+
+_LISTED: Final = 100
+_NEVER: Final = range(2**62, 2**62 + 11)
+"""Numbers no pass has: of a list of more than ten Spark's generated code has no number in it, but asks a set."""
+
+
+def _is_within(epoch: EpochRange) -> Column:
+    """Few passes are listed: each epoch's code is that of the one before, which Java has compiled and made fast."""
+    number, passes = F.col("pass"), range(epoch.after_pass + 1, epoch.to_pass + 1)
+    if len(passes) > _LISTED:
+        return (number > epoch.after_pass) & (number <= epoch.to_pass)
+    return number.isin(*passes, *_NEVER)
 
 
 def resolve(bronze: DataFrame, table: TableName) -> DataFrame:
