@@ -55,10 +55,10 @@ _NEVER: Final = range(2**62, 2**62 + 11)
 
 def _is_within(epoch: EpochRange) -> Column:
     """Few passes are listed: each epoch's code is that of the one before, which Java has compiled and made fast."""
-    number, passes = F.col("pass"), range(epoch.after_pass + 1, epoch.to_pass + 1)
+    passes = range(epoch.after_pass + 1, epoch.to_pass + 1)
     if len(passes) > _LISTED:
-        return (number > epoch.after_pass) & (number <= epoch.to_pass)
-    return number.isin(*passes, *_NEVER)
+        return (F.col("pass") > epoch.after_pass) & (F.col("pass") <= epoch.to_pass)
+    return F.expr(f"pass IN ({', '.join(f'{number}L' for number in (*passes, *_NEVER))})")
 
 
 def resolve(bronze: DataFrame, table: TableName) -> DataFrame:
