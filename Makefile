@@ -24,11 +24,11 @@ setup: $(READY)  ## Make .venv with the locked packages, find or install Java, f
 $(READY): requirements/dev.lock pyproject.toml scripts/setup
 	@scripts/setup
 
-demo: $(READY)  ## A real PostgreSQL into bronze, silver and gold, with a proof; again: goes on where it stopped; DEMO=options
-	@$(BIN)/python -m demo $(DEMO)
+demo: $(READY)  ## A real PostgreSQL into bronze, silver and gold, with a proof; again: goes on where it stopped; DEMO_OPTIONS=...
+	@$(BIN)/python -m demo $(DEMO_OPTIONS)
 
 demo-clean:  ## Stop the demo's server and remove everything the demo made
-	@if [ -x $(BIN)/python ]; then $(BIN)/python -m demo --clean $(DEMO); \
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m demo --clean $(DEMO_OPTIONS); \
 	elif [ -e .walhouse/demo ]; then echo "Run 'make setup' first: it takes Python to stop the demo's server."; exit 1; fi
 
 test: $(READY)  ## Run the suite on a real PostgreSQL and real Spark; TESTS=... for a part of it, LANES=1 in one process

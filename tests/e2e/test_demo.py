@@ -41,7 +41,7 @@ def conf(tmp_path: Path) -> Iterator[Path]:
 
 def demo(conf: Path, target: str, *arguments: str) -> str:
     """What a newcomer types, with options of its own."""
-    command = ["make", target, "DEMO=" + shlex.join(["--conf", str(conf), *arguments])]
+    command = ["make", target, "DEMO_OPTIONS=" + shlex.join(["--conf", str(conf), *arguments])]
     # this test may itself have been started by make, whose variables would be this one's, too
     env = {name: value for name, value in environment().items() if not name.startswith(("MAKE", "TESTS", "LANES"))}
     result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
