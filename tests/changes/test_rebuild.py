@@ -210,7 +210,7 @@ def test_a_table_without_a_key_that_lost_a_column_is_made_anew_from_bronze_by_it
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layer", ["silver", further("gold")])
+@pytest.mark.parametrize("layer", ["silver", "gold"])
 def test_a_table_that_was_restored_to_an_earlier_version_is_not_gone_on_with(
     layer: Literal["silver", "gold"],
     spark: SparkSession,

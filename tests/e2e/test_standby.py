@@ -137,7 +137,7 @@ def test_after_a_promotion_in_mid_run_the_next_run_goes_on_and_nothing_is_lost(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [further("initial"), "incremental"])
+@pytest.mark.parametrize("kind", ["initial", "incremental"])
 def test_a_snapshot_goes_on_after_its_standby_was_restarted_and_after_it_was_promoted(
     kind: str, spark: SparkSession, followed_server: EmbeddedServer, lake: LakeLayout, tmp_path: Path
 ) -> None:

@@ -76,7 +76,7 @@ def test_a_notification_is_told_once_by_a_process_that_is_killed_around_it(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", [further("insert_insert"), "INSERT_DELETE"])
+@pytest.mark.parametrize("strategy", ["insert_insert", "INSERT_DELETE"])
 def test_windows_are_written_where_they_are_asked_for_and_are_changes_like_any_other(
     spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, strategy: str
 ) -> None:
