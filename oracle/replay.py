@@ -23,6 +23,7 @@ from walhouse.config.properties import State, find
 from walhouse.lakehouse.answers import few_rows
 from walhouse.lsn import Lsn, LsnRange
 from walhouse.names import MESSAGES, TRANSACTIONS
+from walhouse.pgoutput.blocks import Blocks
 from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.pgoutput.decoder import Decoder, DecoderPlan
 from walhouse.pgoutput.frames import frames_from_copy
@@ -176,7 +177,7 @@ def decode(recording: Recording, told: Connector) -> pa.Table:
     masks = MaskBook(told.masks)
     batches = [
         masks.masked(without_unwanted_messages(batch, told.message_filter), decoder.relations)
-        for batch in decoder.decode(frames_from_copy(list(recording.frames)))
+        for batch in decoder.decode(frames_from_copy(Blocks.of(recording.frames)))
     ]
     decoder.finish()
     # Spark's createDataFrame stops at a batch without rows
@@ -210,7 +211,7 @@ def _snapshot(recording: Recording, told: Connector, masks: MaskBook) -> Iterato
         if chunks:
             yield base_rows([(relation, next(numbers))], visibility="", at=at, **facts)
         for chunk in chunks:
-            images = images_of_copy(list(chunk.blocks), len(relation.columns))
+            images = images_of_copy(Blocks.of(chunk.blocks), len(relation.columns))
             part = ChunkRows(next(numbers), "", at, 0, len(images))
             rows = snapshot_rows(images, relation, [part], xid=recording.next_xid, **facts)
             yield masks.masked(rows, {relation.version: relation})

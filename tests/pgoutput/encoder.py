@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from walhouse.pgoutput.blocks import Blocks
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -111,7 +113,7 @@ def copy_block(frame: Frame) -> bytes:
     return copy_row([struct.pack(">Q", frame.lsn), struct.pack(">I", frame.xid), frame.data])
 
 
-def copy_blocks(frames: Sequence[Frame]) -> list[bytes]:
+def copy_blocks(frames: Sequence[Frame]) -> Blocks:
     """The COPY result as libpq hands it out: the header glued to the first row, the trailer alone."""
     blocks = [copy_block(frame) for frame in frames]
-    return [HEADER + blocks[0], *blocks[1:], TRAILER] if blocks else [HEADER + TRAILER]
+    return Blocks.of([HEADER + blocks[0], *blocks[1:], TRAILER] if blocks else [HEADER + TRAILER])

@@ -11,6 +11,7 @@ from tests.pgoutput.decoding import peak_of
 from tests.pgoutput.streams import TEXT
 from walhouse.errors import FrameError
 from walhouse.pgoutput import copy_text
+from walhouse.pgoutput.blocks import Blocks
 from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.pgoutput.image import pack_row
 
@@ -37,7 +38,7 @@ def test_rows_come_back_as_they_were_sent(case: tuple[int, list[list[str | None]
     columns, rows = case
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(copy_text, "_WINDOW", window)
-        images = images_of_copy([block(row) for row in rows], columns)
+        images = images_of_copy(Blocks.of([block(row) for row in rows]), columns)
     assert images.type == pa.string()
     images.validate(full=True)
     assert images.to_pylist() == [pack_row(row) for row in rows]
@@ -47,19 +48,19 @@ def test_a_row_cut_anywhere_is_refused() -> None:
     whole = block(["größe", None, ""])
     for length in range(1, len(whole)):
         with pytest.raises(FrameError):
-            images_of_copy([whole, whole[:length]], 3)
+            images_of_copy(Blocks.of([whole, whole[:length]]), 3)
         with pytest.raises(FrameError):
-            images_of_copy([whole[:length]], 3)
+            images_of_copy(Blocks.of([whole[:length]]), 3)
 
 
 @pytest.mark.parametrize("columns", [0, 1, 3])
 def test_rows_of_another_shape_are_refused(columns: int) -> None:
     with pytest.raises(FrameError, match=f"{columns} columns"):
-        images_of_copy([block(["a", "b"]), block(["a", "b"])], columns)
+        images_of_copy(Blocks.of([block(["a", "b"]), block(["a", "b"])]), columns)
 
 
 @pytest.mark.parametrize("value", ["x" * (1 << 25), "abcdefg\n\\" * (1 << 22)], ids=["plain", "escaped"])
 def test_a_long_value_is_copied_once_on_its_way_into_its_image(value: str) -> None:
-    blocks = [block(["1", value])]
-    most = 1.1 * len(blocks[0]) + (1 << 23)
+    blocks = Blocks.of([block(["1", value])])
+    most = 1.1 * blocks.size + (1 << 23)
     assert peak_of(lambda: images_of_copy(blocks, 2)) < most

@@ -8,6 +8,7 @@ import pytest
 
 from tests.pgoutput.decoding import Selection, plan, rows_of
 from walhouse.lsn import Lsn
+from walhouse.pgoutput.blocks import Blocks
 from walhouse.pgoutput.decoder import Decoder
 from walhouse.pgoutput.frames import frames_from_copy
 
@@ -34,7 +35,7 @@ def peek(connection: psycopg.Connection[Any], slot: str, start: Lsn, end: Lsn, s
     """One range, as a capture pass reads it."""
     decoder = Decoder(plan(start, end, seen=seen, next_xid=2**32), Selection())
     with connection.cursor().copy(PEEK.format(slot=slot, upto=end).encode()) as copy:
-        frames = frames_from_copy([bytes(block) for block in copy])
+        frames = frames_from_copy(Blocks.of(bytes(block) for block in copy))
     rows = [row for batch in decoder.decode(frames) for row in rows_of(batch)]
     decoder.finish()
     return [row for row in rows if row["kind"] != "relation"]

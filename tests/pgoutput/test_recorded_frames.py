@@ -13,6 +13,7 @@ from tests.pgoutput.decoding import Selection, plan, rows_of
 from tests.pgoutput.encoder import HEADER
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
+from walhouse.pgoutput.blocks import Blocks
 from walhouse.pgoutput.decoder import DecodedCounts, Decoder
 from walhouse.pgoutput.frames import frames_from_copy
 
@@ -42,7 +43,7 @@ def decoded(
     all_blocks = blocks(name)
     rows: list[dict[str, Any]] = []
     for start in range(0, len(all_blocks), size):
-        for batch in decoder.decode(frames_from_copy(all_blocks[start : start + size])):
+        for batch in decoder.decode(frames_from_copy(Blocks.of(all_blocks[start : start + size]))):
             rows += rows_of(batch)
     return rows, decoder.finish()
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from tests.fixtures_server import Database
     from walhouse.config.connection import ConnectionSettings
+    from walhouse.pgoutput.blocks import Blocks
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.slot import SlotState
 
@@ -47,7 +48,7 @@ def _window(connection: Connection, slot: str) -> tuple[LsnRange, SlotState]:
     return LsnRange(state.confirmed_flush_lsn, wait_flushed(connection, insert_lsn(connection))), state
 
 
-def _frames(lists: Iterable[list[bytes]]) -> list[tuple[int, bytes]]:
+def _frames(lists: Iterable[Blocks]) -> list[tuple[int, bytes]]:
     """LSN and message of each frame. A peek describes a relation before its first change, so each piece does."""
     found = []
     for blocks in lists:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from tests.fixtures_server import Database, Server
     from walhouse.config.connection import ConnectionSettings
+    from walhouse.pgoutput.blocks import Blocks
     from walhouse.postgres.connection import Connection
 
 pytestmark = pytest.mark.server
@@ -50,7 +51,7 @@ def _name(database: Database) -> str:
     return f"{database.name}_slot"
 
 
-def _peek(settings: ConnectionSettings, slot: str, publication: str = "p") -> list[list[bytes]]:
+def _peek(settings: ConnectionSettings, slot: str, publication: str = "p") -> list[Blocks]:
     return list(peek_blocks(settings, slot, publication, Lsn(2**62)))
 
 

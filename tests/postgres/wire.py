@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
-def copy_rows(lists: Iterable[list[bytes]]) -> list[tuple[bytes | None, ...]]:
+def copy_rows(lists: Iterable[Iterable[bytes]]) -> list[tuple[bytes | None, ...]]:
     """The fields of each row of a binary COPY."""
     stream = b"".join(block for blocks in lists for block in blocks)
     assert stream[:19] == b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -36,7 +36,7 @@ def copy_rows(lists: Iterable[list[bytes]]) -> list[tuple[bytes | None, ...]]:
     return rows
 
 
-def texts(lists: Iterable[list[bytes]]) -> list[tuple[str | None, ...]]:
+def texts(lists: Iterable[Iterable[bytes]]) -> list[tuple[str | None, ...]]:
     """The rows of a COPY in text format, each of at least one column."""
     lines = b"".join(block for blocks in lists for block in blocks).decode().split("\n")
     assert lines.pop() == ""
@@ -73,7 +73,7 @@ class Stream:
         return [row for oid, row in self.inserts if self.relations[oid].name.table == table]
 
 
-def read_stream(lists: Iterable[list[bytes]]) -> Stream:
+def read_stream(lists: Iterable[Iterable[bytes]]) -> Stream:
     """Decode what these tests look at: commits, relations, inserts, prefixes of logical messages."""
     stream = Stream()
     for _, _, data in copy_rows(lists):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from walhouse.config.masks import Masks
     from walhouse.lsn import Lsn
     from walhouse.names import TableName
-    from walhouse.pgoutput.frames import Frames
+    from walhouse.pgoutput.blocks import Blocks
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.pgoutput.selection import TableSelection
 
@@ -78,7 +78,7 @@ class WalRangePlan:
             return masks.masked(without_unwanted_messages(rows, self.messages), decoder.relations)
 
         for blocks in pieces_blocks(self.settings, self.slot, self.publication, window.start, self.pieces):
-            yield from map(finished, decoder.decode(_taken(blocks)))
+            yield from map(finished, decoder.decode(frames_from_copy(blocks)))
         counts = {name: int(value) for name, value in asdict(decoder.finish()).items() if value is not None}
         counts["relations"] += len(self.announced)
         incomplete = sorted(decoder.incomplete) if self.completes else ()
@@ -172,9 +172,7 @@ class SnapshotPlan:
             rows += part.rows
             yield self._rows(blocks, relation, part, masks)
 
-    def _rows(
-        self, blocks: list[bytes], relation: RelationDescription, part: ChunkRows, masks: MaskBook
-    ) -> pa.RecordBatch:
+    def _rows(self, blocks: Blocks, relation: RelationDescription, part: ChunkRows, masks: MaskBook) -> pa.RecordBatch:
         rows = snapshot_rows(
             images_of_copy(blocks, len(relation.columns)),
             relation,
@@ -185,13 +183,6 @@ class SnapshotPlan:
             captured_at=self.captured_at,
         )
         return masks.masked(rows, {relation.version: relation}, for_events=self.for_events)
-
-
-def _taken(blocks: list[bytes]) -> Frames:
-    """The frames of blocks, which are taken out of their list: a row may have a hundred MiB, and is not kept twice."""
-    frames = frames_from_copy(blocks)
-    blocks.clear()
-    return frames
 
 
 def _lone_messages(rows: pa.RecordBatch, end: Lsn) -> list[int]:

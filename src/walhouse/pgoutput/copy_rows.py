@@ -15,7 +15,7 @@ from walhouse.errors import FrameError, TruncatedFrameError
 from walhouse.pgoutput.wire import NO_INTEGERS, Int64s, Octets
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from walhouse.pgoutput.blocks import Blocks
 
 SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0"
 """The first 11 bytes of the stream; flags and the extension's length (32 bits each) follow."""
@@ -33,21 +33,20 @@ class CopyRows:
     ends: Int64s
 
 
-def copy_rows(blocks: Sequence[bytes | memoryview]) -> CopyRows:
-    """Join blocks and find their rows, without the header (alone or glued to the first row) and the trailer.
+def copy_rows(blocks: Blocks) -> CopyRows:
+    """Find the rows of blocks, without the header (alone or glued to the first row) and the trailer.
 
-    Any run of a stream's blocks may be given, so a result can be read piece by piece. Raises FrameError for a header
-    that asks for something unknown, TruncatedFrameError for one that is cut short.
+    Any run of a stream's blocks may be given, so a result can be read piece by piece. They are taken: none is left.
+    Raises FrameError for a header that asks for something unknown, TruncatedFrameError for one that is cut short.
     """
-    if not blocks:
+    if not len(blocks):
         return CopyRows(np.zeros(0, np.uint8), NO_INTEGERS, NO_INTEGERS)
-    lengths = np.fromiter(map(len, blocks), np.int64, len(blocks))
-    buffer = np.frombuffer(b"".join(blocks), np.uint8)
-    ends = np.cumsum(lengths)
-    starts = ends - lengths
-    first = 0
-    if lengths[0] >= len(SIGNATURE) and bytes(blocks[0][: len(SIGNATURE)]) == SIGNATURE:
-        starts[0] = _header_length(bytes(blocks[0][:_HEADER]), int(lengths[0]))
+    buffer, bounds = blocks.take()
+    ends = np.array(bounds, np.int64)
+    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+    first, length = 0, int(ends[0])
+    if length >= len(SIGNATURE) and buffer[: len(SIGNATURE)].tobytes() == SIGNATURE:
+        starts[0] = _header_length(buffer[: min(_HEADER, length)].tobytes(), length)
         first = int(starts[0] == ends[0])
     last = len(starts)
     if first < last and ends[-1] - starts[-1] == len(_TRAILER) and buffer[-2:].tobytes() == _TRAILER:

@@ -16,8 +16,9 @@ from walhouse.pgoutput.copy_rows import copy_rows
 from walhouse.pgoutput.wire import read_int32, read_int64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
+    from walhouse.pgoutput.blocks import Blocks
     from walhouse.pgoutput.wire import Bools, Int64s, Octets
 
 _Error = TypeVar("_Error", bound=FrameError)
@@ -84,10 +85,10 @@ def first_true(mask: Bools) -> int:
     return int(np.argmax(mask))
 
 
-def frames_from_copy(blocks: Sequence[bytes | memoryview]) -> Frames:
+def frames_from_copy(blocks: Blocks) -> Frames:
     """Frames of a binary COPY of ``SELECT lsn, xid, data FROM pg_logical_slot_peek_binary_changes(...)``.
 
-    ``blocks`` is a run of the result's CopyData blocks, one row each, with or without the header and the trailer.
+    ``blocks`` have one row each, with or without the header and the trailer. They are taken: none is left.
     Raises FrameError if a row has another shape, TruncatedFrameError if it ends too early.
     """
     rows = copy_rows(blocks)

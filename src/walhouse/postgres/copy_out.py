@@ -11,6 +11,8 @@ import psycopg
 from psycopg import generators, pq
 from psycopg.waiting import Wait
 
+from walhouse.pgoutput.blocks import Blocks
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,47 +22,36 @@ if TYPE_CHECKING:
     from walhouse.postgres.connection import Connection
 
 BLOCKS: Final = 20_000
-"""At most so many blocks in one list."""
+"""At most so many blocks in one run."""
 
 BYTES: Final = 16 * 1024 * 1024
-"""A list ends with the block that reaches so many bytes."""
+"""A run ends with the block that reaches so many bytes."""
 
 
-def copied_blocks(connection: Connection, statement: sql.Composed) -> Iterator[list[bytes]]:
-    """Run the COPY and hand out its blocks in lists that are bounded by count and bytes. Raises psycopg.Error.
+def copied_blocks(connection: Connection, statement: sql.Composed) -> Iterator[Blocks]:
+    """Run the COPY and hand out its blocks in runs that are bounded by count and bytes. Raises psycopg.Error.
 
     libpq is used directly: at hundreds of thousands of rows a second the driver's own COPY would be half of the cost.
     """
     pgconn = connection.pgconn
     pgconn.send_query(statement.as_bytes(connection))
     _require(connection.wait(generators.execute(pgconn)), pq.ExecStatus.COPY_OUT)
-    blocks: list[bytes] = []
-    size = 0
-    while True:
-        block = _next_block(connection)
-        if block is None:
-            break
-        blocks.append(block)
-        size += len(block)
-        del block
-        if size >= BYTES or len(blocks) >= BLOCKS:
-            yield blocks
-            blocks, size = [], 0
-    yield blocks
-
-
-def _next_block(connection: Connection) -> bytes | None:
-    """The next block, waited for if need be; None at the end. A function of its own, so that nothing else holds it."""
-    pgconn = connection.pgconn
+    blocks = Blocks()
     while True:
         length, data = pgconn.get_copy_data(1)
         if length > 0:
-            return bytes(data)
-        if length < 0:
+            blocks.octets += data
+            blocks.ends.append(len(blocks.octets))
+            del data  # libpq's copy of it
+            if len(blocks.octets) >= BYTES or len(blocks.ends) >= BLOCKS:
+                yield blocks
+                blocks = Blocks()
+        elif length == 0:
+            connection.wait(_received(pgconn))
+        else:
             break
-        connection.wait(_received(pgconn))
     _require(connection.wait(generators.fetch_many(pgconn)), pq.ExecStatus.COMMAND_OK)
-    return None
+    yield blocks
 
 
 def _received(pgconn: pq.abc.PGconn) -> PQGen[None]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing import LiteralString
 
     from walhouse.names import TableName
+    from walhouse.pgoutput.blocks import Blocks
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.connection import Connection
     from walhouse.postgres.keyed_table import Key
@@ -173,9 +174,7 @@ def chunk_ends(
     return ends if len(ends) == count else [*ends, upto]
 
 
-def read_chunk(
-    connection: Connection, chunk: KeyChunk, *, on_standby: bool
-) -> Iterator[tuple[ChunkSnapshot, list[bytes]]]:
+def read_chunk(connection: Connection, chunk: KeyChunk, *, on_standby: bool) -> Iterator[tuple[ChunkSnapshot, Blocks]]:
     """The blocks of a COPY in text format of the chunk's rows, one a row: the kept columns, by position.
 
     ``connection``: in autocommit. ``on_standby``: what the server is to be. Raises PromotedError if it is none any

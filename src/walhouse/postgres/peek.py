@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from walhouse.config.connection import ConnectionSettings
     from walhouse.lsn import Lsn
+    from walhouse.pgoutput.blocks import Blocks
     from walhouse.postgres.connection import Connection
 
 _PEEK: Final = sql.SQL(
@@ -40,7 +41,7 @@ _WAITS_FOR: Final = "synchronized_standby_slots"
 """The setting that the server names where it waits, without end, for a standby that does not follow."""
 
 
-def peek_blocks(settings: ConnectionSettings, slot: str, publication: str, upto: Lsn) -> Iterator[list[bytes]]:
+def peek_blocks(settings: ConnectionSettings, slot: str, publication: str, upto: Lsn) -> Iterator[Blocks]:
     """The blocks of a binary COPY of (lsn, xid, data), one a row; header and trailer of the COPY are among them.
 
     The rows are those of all commits that start before ``upto``, from the slot's position on. Raises
@@ -53,7 +54,7 @@ def peek_blocks(settings: ConnectionSettings, slot: str, publication: str, upto:
 
 def decoded_blocks(
     settings: ConnectionSettings, connection: Connection, slot: str, publication: str, upto: Lsn
-) -> Iterator[list[bytes]]:
+) -> Iterator[Blocks]:
     """As ``peek_blocks``, over a connection that nothing else uses meanwhile.
 
     It returns when the server has decoded the whole range, which is before it sends the first block: the slot is free
@@ -66,13 +67,13 @@ def decoded_blocks(
     )
     notices: list[str] = []
 
-    def begin() -> tuple[list[bytes], Iterator[list[bytes]]]:
+    def begin() -> tuple[Blocks, Iterator[Blocks]]:
         """Up to the first list of blocks."""
         remaining = copied_blocks(connection, statement)
         with slot_errors(settings, slot, publication):
             return next(remaining), remaining
 
-    def blocks() -> Iterator[list[bytes]]:
+    def blocks() -> Iterator[Blocks]:
         first, remaining = begun
         with listening(connection, notices), slot_errors(settings, slot, publication):
             for each in chain([first], remaining):

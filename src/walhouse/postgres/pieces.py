@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from walhouse.config.connection import ConnectionSettings
+    from walhouse.pgoutput.blocks import Blocks
     from walhouse.postgres.slot import SlotState
     from walhouse.postgres.slot_copy import SlotCopy
 
@@ -52,7 +53,7 @@ def cut(window: LsnRange, slot: SlotState, *, size: int = PIECE) -> tuple[Lsn, .
 
 def pieces_blocks(
     settings: ConnectionSettings, slot: str, publication: str, start: Lsn, ends: Sequence[Lsn]
-) -> Iterator[list[bytes]]:
+) -> Iterator[Blocks]:
     """The blocks of the peeks of all pieces, in order, as ``peek_blocks`` has them of one.
 
     ``ends`` are those of ``cut``. The first piece is read from the slot itself, which must be free, the others from two

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from walhouse.config.connection import ConnectionSettings
+    from walhouse.pgoutput.blocks import Blocks
     from walhouse.postgres.connection import Connection
 
 _SPARE: Final = 1
@@ -37,7 +38,7 @@ class SlotCopy:
     connection: Connection
     name: str
 
-    def decoded(self, start: Lsn, publication: str, upto: Lsn) -> Iterator[list[bytes]]:
+    def decoded(self, start: Lsn, publication: str, upto: Lsn) -> Iterator[Blocks]:
         """The blocks of all commits that start in ``[start, upto)``, which no earlier call may have passed.
 
         Returns when they are decoded. Raises as ``decoded_blocks``.

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from walhouse.config.connection import ConnectionSettings
+    from walhouse.pgoutput.blocks import Blocks
     from walhouse.pgoutput.relation import RelationDescription
     from walhouse.postgres.connection import Connection
 
@@ -232,7 +233,7 @@ def chunk_blocks(
     expressions: Sequence[str] | None = None,
     lock_holder: LockHolder | None = None,
     lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
-) -> Iterator[list[bytes]]:
+) -> Iterator[Blocks]:
     """The blocks of a COPY in text format of the chunk's rows, one a row: the kept columns, by position.
 
     ``expressions``: SQL to read in place of each column (a proof asks for the bits of a float). ``lock_holder``: who

@@ -12,6 +12,7 @@ from walhouse.bronze.snapshots import chunks
 from walhouse.bronze.snapshots.chunks import Gathered
 from walhouse.lsn import Lsn
 from walhouse.names import TableName
+from walhouse.pgoutput.blocks import Blocks
 from walhouse.pgoutput.column import ColumnDescription
 from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.pgoutput.relation import describe
@@ -45,13 +46,13 @@ def test_rows_are_numbered_within_their_chunk_however_they_are_gathered(sizes: l
     for number, lists in enumerate(sizes):
         values = iter(range(number * 100, number * 100 + 100))
         for size in lists:
-            blocks = [f"{next(values)}\n".encode() for _ in range(size)]
+            blocks = Blocks.of(f"{next(values)}\n".encode() for _ in range(size))
             gathered.add(KeyChunk(TABLE, number, None, None), _snapshot(number), blocks)
             if len(gathered.blocks) >= full:
                 found += _rows(gathered)
         for place in range(sum(lists)):
             part = ChunkRows(number, str(_snapshot(number).visibility), Lsn(1000 + number), place, 1)
-            image = images_of_copy([f"{number * 100 + place}\n".encode()], 1)
+            image = images_of_copy(Blocks.of([f"{number * 100 + place}\n".encode()]), 1)
             expected += snapshot_rows(image, RELATION, [part], **FACTS).to_pylist()
             assert expected[-1]["seq"] == SNAPSHOT_SEQ + (number << 32) + place
     found += _rows(gathered)
@@ -63,9 +64,9 @@ def test_a_batch_is_full_by_rows_or_by_bytes_and_the_next_one_is_not(monkeypatch
     monkeypatch.setattr(chunks, "BYTES", 100)
     gathered, full, too_much = Gathered(), [], []
     lists = ([b"1\n", b"2\n"], [b"3\n"], [b"4\n"], [b"5" * 100 + b"\n"], [b"6\n"], [b"7" * 150 + b"\n"], [b"8\n"] * 5)
-    for number, blocks in enumerate(lists):
+    for number, blocks in enumerate(map(Blocks.of, lists)):
         gathered.add(KeyChunk(TABLE, number, None, None), _snapshot(number), blocks)
-        assert blocks == [], "no row is kept twice"
+        assert blocks == Blocks(), "no row is kept twice"
         full.append(gathered.is_full)
         too_much.append(gathered.is_too_much)
         if full[-1]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from walhouse.bronze.masking import MaskBook
 from walhouse.bronze.rows import ChunkRows, progress_row, relation_rows, snapshot_rows
 from walhouse.lsn import Lsn
+from walhouse.pgoutput.blocks import Blocks
 from walhouse.pgoutput.copy_text import images_of_copy
 from walhouse.postgres.connection import connect
 from walhouse.postgres.copy_out import BLOCKS, BYTES
@@ -74,7 +75,7 @@ class KeyChunksPlan:
                     yield self._batch(gathered, masks, chunk.table.relation)
             if gathered.is_full:  # its transaction is over: what becomes of the rows is not the source's concern
                 yield self._batch(gathered, masks, chunk.table.relation)
-        if gathered.blocks:
+        if len(gathered.blocks):
             yield self._batch(gathered, masks, chunks[-1].table.relation)
         # what the snapshots saw is safe only now; an error here, and none of it counts
         wait_flushed(connection, last, self.flush_timeout_seconds)
@@ -97,33 +98,30 @@ class Gathered:
     """Rows of neighbouring chunks that become one batch: chunks may be small, and a batch has its price."""
 
     def __init__(self) -> None:
-        self.blocks: list[bytes] = []
+        self.blocks = Blocks()
         self._parts: list[ChunkRows] = []
-        self._size = 0
         self._last: ChunkRows | None = None
 
-    def add(self, chunk: KeyChunk, snapshot: ChunkSnapshot, blocks: list[bytes]) -> None:
-        """The next rows of a chunk, one a block; they are taken out of the list, as none is to be kept twice."""
+    def add(self, chunk: KeyChunk, snapshot: ChunkSnapshot, blocks: Blocks) -> None:
+        """The next rows of a chunk, one a block; they are taken: none is left."""
         before = self._last
         first = before.first_row + before.rows if before is not None and before.chunk == chunk.number else 0
         self._last = ChunkRows(chunk.number, str(snapshot.visibility), snapshot.lsn, first, len(blocks))
         self._parts.append(self._last)
-        self.blocks += blocks
-        self._size += sum(map(len, blocks))
-        blocks.clear()
+        self.blocks.take_from(blocks)
 
     @property
     def is_full(self) -> bool:
         """Whether it is a batch of the size that one large chunk has."""
-        return self._size >= BYTES or len(self.blocks) >= BLOCKS
+        return self.blocks.size >= BYTES or len(self.blocks) >= BLOCKS
 
     @property
     def is_too_much(self) -> bool:
         """Whether the rest of a chunk is too much for the same batch."""
-        return 2 * self._size >= 3 * BYTES or 2 * len(self.blocks) >= 3 * BLOCKS
+        return 2 * self.blocks.size >= 3 * BYTES or 2 * len(self.blocks) >= 3 * BLOCKS
 
-    def take(self) -> tuple[list[bytes], list[ChunkRows]]:
+    def take(self) -> tuple[Blocks, list[ChunkRows]]:
         """All so far."""
         taken = self.blocks, self._parts
-        self.blocks, self._parts, self._size = [], [], 0
+        self.blocks, self._parts = Blocks(), []
         return taken
