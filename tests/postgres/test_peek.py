@@ -12,14 +12,16 @@ import pytest
 from tests.postgres.wire import copy_rows, read_stream
 from walhouse.errors import DecodingNoticeError, PublicationMissingError, TemporarySpaceError
 from walhouse.names import quote_postgres
-from walhouse.postgres import copy_out
+from walhouse.postgres import copy_out, peek
 from walhouse.postgres.peek import peek_blocks
 from walhouse.postgres.probe import has_frames
 from walhouse.postgres.slot import create_slot, required_slot
 from walhouse.postgres.wal import insert_lsn, wait_flushed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from psycopg import sql
 
     from tests.fixtures_server import Database
     from walhouse.config.connection import ConnectionSettings
@@ -79,6 +81,27 @@ def test_no_blocks_are_handed_on_before_the_server_has_said_all(
     with pytest.raises((DecodingNoticeError, PublicationMissingError)):
         taken.extend(peek_blocks(database.settings, slot, "p", _flushed(connection)))
     assert b"\xff\xff" not in [block for blocks in taken for block in blocks]
+
+
+def test_blocks_are_handed_on_before_the_next_are_received(
+    database: Database, connection: Connection, slot: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A block may be a row of a hundred MiB."""
+    database.execute("INSERT INTO t SELECT n, 'x' FROM generate_series(1, 10) n")
+    received: list[int] = []
+
+    def watched(connection: Connection, statement: sql.Composed) -> Iterator[Blocks]:
+        for blocks in copy_out.copied_blocks(connection, statement):
+            received.append(len(blocks))
+            yield blocks
+
+    monkeypatch.setattr(peek, "copied_blocks", watched)
+    monkeypatch.setattr(copy_out, "BLOCKS", 1)
+    handed_on = 0
+    for blocks in peek_blocks(database.settings, slot, "p", _flushed(connection)):
+        handed_on += 1
+        assert [len(blocks), len(received)] == [received[-1], handed_on]
+    assert handed_on > 10
 
 
 @pytest.mark.parametrize("bound", ["BLOCKS", "BYTES"])

@@ -1,4 +1,4 @@
-"""The blocks of a COPY's result, end to end in one buffer: an object for each would cost as much as to receive it.
+"""The blocks of a COPY's result, end to end in one buffer: an object for each costs half as much again.
 
 Invariant: what is taken out is in no ``Blocks`` any more, since a row may have a hundred MiB and is not kept twice.
 """

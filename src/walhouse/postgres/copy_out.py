@@ -42,7 +42,7 @@ def copied_blocks(connection: Connection, statement: sql.Composed) -> Iterator[B
         if length > 0:
             blocks.octets += data
             blocks.ends.append(len(blocks.octets))
-            del data  # libpq's copy of it
+            del data  # psycopg's copy of it
             if len(blocks.octets) >= BYTES or len(blocks.ends) >= BLOCKS:
                 yield blocks
                 blocks = Blocks()
