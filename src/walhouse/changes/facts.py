@@ -6,17 +6,20 @@ epochs where it happens, and these facts are what says so. They are computed fro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from walhouse.lakehouse.answers import few_rows
 from walhouse.pgoutput.row import CHUNK_ID, BeforeKind, Op
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column, DataFrame, Row
+    from pyspark.sql import Column, DataFrame
 
 Place = tuple[int, int]
 """Commit LSN and seq: the order of changes."""
@@ -124,28 +127,25 @@ def visibility_part(visibility: Column, number: int) -> Column:
     return F.split(visibility, ":")[number].cast("bigint")
 
 
-_EMPTIES: Final = (Op.TRUNCATE.value, Op.BASE.value)
+EMPTIES: Final = (Op.TRUNCATE.value, Op.BASE.value)
 """What makes all before it without effect."""
 
-_REMOVAL: Final = (Op.UPDATE.value, Op.DELETE.value)
+KINDS_OF_CHANGE: Final = ("op", "before_kind", "unchanged")
+"""Of one kind all changes bring the same with them: facts are computed for each kind, and are few rows then.
+
+With them as groups everything that is computed is a number, which Spark's generated code keeps in place; for sets of
+columns and greatest places it would make objects, of each row.
+"""
 
 
 def fact_columns() -> list[Column]:
-    """The aggregates that ``read_facts`` reads, over bronze's columns."""
-    removal = F.col("op").isin(*_REMOVAL)
-    some_left_out = F.size("unchanged") > 0
+    """The aggregates that ``read_facts`` reads, over bronze's columns, grouped by KINDS_OF_CHANGE."""
     read = F.when((F.col("op") == Op.READ.value) & ~is_of_chunk(), F.col("seq"))
     visibility = F.col("snapshot.visibility")
     return [
         F.count(F.lit(1)).alias("rows"),
         F.min("commit_lsn").alias("first_lsn"),
         F.max("commit_lsn").alias("last_lsn"),
-        F.max(F.when(F.col("op").isin(*_EMPTIES), F.struct("commit_lsn", "seq"))).alias("truncated_at"),
-        F.count(F.when((F.col("op") == Op.UPDATE.value) & F.col("before_kind").isNotNull(), 1)).alias("old"),
-        F.flatten(F.collect_set(F.when(some_left_out & ~has_full_before(), F.col("unchanged")))).alias("left_out"),
-        F.flatten(F.collect_set(F.when(some_left_out & has_full_before(), F.col("unchanged")))).alias("in_old_row"),
-        F.count(F.when(removal, 1)).alias("removals"),
-        F.count(F.when(removal & ~has_full_before(), 1)).alias("incomplete"),
         F.min(F.when(is_of_chunk() & ~is_of_standby(visibility), visibility_part(visibility, 0))).alias("chunk_xmin"),
         F.min(F.when(is_of_chunk() & is_of_standby(visibility), visibility_part(visibility, 1))).alias("chunk_seen_to"),
         F.max(F.when(is_of_chunk(), F.col("commit_lsn"))).alias("chunk_lsn"),
@@ -155,18 +155,20 @@ def fact_columns() -> list[Column]:
     ]
 
 
-def read_facts(row: Row | Mapping[str, Any]) -> Facts:
-    """The facts in a row of ``fact_columns``."""
-    truncated = row["truncated_at"]
+def read_facts(row: Mapping[str, Any]) -> Facts:
+    """The facts in a row of ``fact_columns``, but for ``truncated_at``, which is to be asked for (``last_place``)."""
+    op, rows = row["op"], int(row["rows"])
+    left_out = frozenset(row["unchanged"] or ())
+    is_whole = row["before_kind"] == BeforeKind.FULL.value
+    is_removal = op in {Op.UPDATE.value, Op.DELETE.value}
     return Facts(
-        rows=int(row["rows"]),
+        rows=rows,
         span=None if row["first_lsn"] is None else (int(row["first_lsn"]), int(row["last_lsn"])),
-        truncated_at=None if truncated is None else (int(truncated["commit_lsn"]), int(truncated["seq"])),
-        updates_with_old=int(row["old"]),
-        left_out=frozenset(row["left_out"]),
-        in_old_row=frozenset(row["in_old_row"]),
-        removals=int(row["removals"]),
-        incomplete_removals=int(row["incomplete"]),
+        updates_with_old=rows if op == Op.UPDATE.value and row["before_kind"] is not None else 0,
+        left_out=frozenset() if is_whole else left_out,
+        in_old_row=left_out if is_whole else frozenset(),
+        removals=rows if is_removal else 0,
+        incomplete_removals=rows if is_removal and not is_whole else 0,
         chunks=None
         if row["chunk_lsn"] is None
         else ChunkFacts(_int(row["chunk_xmin"]), int(row["chunk_lsn"]), _int(row["chunk_seen_to"])),
@@ -175,10 +177,25 @@ def read_facts(row: Row | Mapping[str, Any]) -> Facts:
     )
 
 
+def last_place() -> Column:
+    """The greatest place of some rows."""
+    return F.max(F.struct("commit_lsn", F.coalesce("seq", F.lit(0)).alias("seq")))
+
+
+def place_of(last: Mapping[str, Any]) -> Place:
+    """What ``last_place`` has found."""
+    return int(last["commit_lsn"]), int(last["seq"])
+
+
 def _int(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
 def facts_of(changes: DataFrame) -> Facts:
-    """Look through the changes of one table once; no shuffle but that of one row."""
-    return read_facts(changes.agg(*fact_columns()).head(1)[0])
+    """Look through the changes of one table; a second time only for where a truncate stands."""
+    found = few_rows(changes.groupBy(*KINDS_OF_CHANGE).agg(*fact_columns()))
+    facts = reduce(or_, map(read_facts, found), NOTHING)
+    if not any(kind["op"] in EMPTIES for kind in found):
+        return facts
+    [row] = few_rows(changes.where(F.col("op").isin(*EMPTIES)).agg(last_place().alias("last")))
+    return replace(facts, truncated_at=place_of(row["last"]))

@@ -8,26 +8,39 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from operator import or_
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from walhouse.changes.facts import Facts, fact_columns, read_facts
+from walhouse.changes.facts import (
+    EMPTIES,
+    KINDS_OF_CHANGE,
+    Facts,
+    fact_columns,
+    last_place,
+    place_of,
+    read_facts,
+)
 from walhouse.changes.resolve import bronze_range
 from walhouse.lakehouse.answers import few_rows
+from walhouse.lakehouse.expressions import joined
 from walhouse.names import MESSAGES, TRANSACTIONS, TableName
 from walhouse.pgoutput.row import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from walhouse.changes.epoch import EpochRange
+    from walhouse.changes.facts import Place
     from walhouse.lakehouse.layout import LakeLayout
 
 APART: Final = {MESSAGES: Kind.MESSAGE, TRANSACTIONS: Kind.TRANSACTION}
 """What belongs to no table: the name under which it is kept, and its kind in bronze."""
+
+_VERSION: Final = ("schema_name", "table_name", "relation_version")
 
 _NAME_OF: Final = {kind.value: name for name, kind in APART.items()}
 
@@ -61,21 +74,39 @@ class BronzeSurvey:
 
 def touched_in(bronze: DataFrame) -> list[Touched]:
     """All tables that these rows of bronze are of, those of APART among them, by name."""
-    position = F.struct("commit_lsn", F.coalesce("seq", F.lit(0)).alias("seq"))
-    rows = (
-        bronze.where(F.col("kind") != Kind.PROGRESS.value)
-        .groupBy("kind", "schema_name", "table_name", "relation_version")
-        .agg(F.max(position).alias("last"), *fact_columns())
-    )
+    rows = bronze.where(F.col("kind") != Kind.PROGRESS.value)
     found: dict[TableName, _Found] = {}
-    for row in few_rows(rows):
+    for row in few_rows(rows.groupBy("kind", *_VERSION, *KINDS_OF_CHANGE).agg(*fact_columns())):
         table = _NAME_OF.get(row["kind"]) or TableName(row["schema_name"], row["table_name"])
         mine = found.setdefault(table, _Found())
         if table not in APART:
-            mine.see(int(row["relation_version"]), (row["last"]["commit_lsn"], row["last"]["seq"]))
+            mine.versions.add(int(row["relation_version"]))
+        mine.is_emptied |= row["op"] in EMPTIES
         if row["kind"] != Kind.RELATION:
             mine.facts |= read_facts(row)
-    return [Touched(table, found[table].versions, facts) for table, facts in _with_edges(found)]
+    _find_places(rows, {table: mine for table, mine in found.items() if mine.is_emptied or len(mine.versions) > 1})
+    return [Touched(table, found[table].in_order(), facts) for table, facts in _with_edges(found)]
+
+
+def _find_places(rows: DataFrame, tables: Mapping[TableName, _Found]) -> None:
+    """Where these tables' versions end, and where they were emptied last: rare, and so looked for apart."""
+    if not tables:
+        return
+    several = [each for each, mine in tables.items() if len(mine.versions) > 1]
+    empties = F.col("op").isin(*EMPTIES)
+    is_wanted = empties if not several else empties | _is_of(several)
+    grouped = rows.where(is_wanted).groupBy(*_VERSION, F.coalesce(empties, F.lit(False)).alias("empties"))
+    for row in few_rows(grouped.agg(last_place().alias("last"))):
+        mine, place = tables[TableName(row["schema_name"], row["table_name"])], place_of(row["last"])
+        mine.see(int(row["relation_version"]), place)
+        if row["empties"]:
+            mine.facts |= Facts(truncated_at=place)
+
+
+def _is_of(tables: Sequence[TableName]) -> Column:
+    """True for a row of one of these tables."""
+    named = ((F.col("schema_name") == table.schema) & (F.col("table_name") == table.table) for table in tables)
+    return joined(or_, list(named))
 
 
 def _with_edges(found: Mapping[TableName, _Found]) -> list[tuple[TableName, Facts]]:
@@ -100,12 +131,17 @@ def _with_edges(found: Mapping[TableName, _Found]) -> list[tuple[TableName, Fact
 class _Found:
     """What is known of one table while the rows come in."""
 
-    last: dict[int, tuple[int, int]] = field(default_factory=dict)
+    versions: set[int] = field(default_factory=set)
+    is_emptied: bool = False
+    last: dict[int, Place] = field(default_factory=dict)
+    """Where each version ends; of a table with several alone."""
     facts: Facts = field(default_factory=Facts)
 
-    def see(self, version: int, place: tuple[int, int]) -> None:
-        self.last[version] = max(self.last.get(version, (-1, 0)), place)
+    def see(self, version: int, place: Place) -> None:
+        self.last[version] = max(self.last.get(version, place), place)
 
-    @property
-    def versions(self) -> tuple[int, ...]:
-        return tuple(sorted(self.last, key=self.last.__getitem__))
+    def in_order(self) -> tuple[int, ...]:
+        """The versions, the current one last."""
+        if len(self.versions) < 2:
+            return tuple(self.versions)
+        return tuple(sorted(self.versions, key=self.last.__getitem__))

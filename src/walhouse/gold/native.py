@@ -32,7 +32,7 @@ def with_native_values(rows: DataFrame, columns: Sequence[GoldColumn]) -> DataFr
     refused = {
         column.name: (F.col(f"v{i}").isNull() & texts[i].isNotNull(), texts[i])
         for i, column in enumerate(columns)
-        if column.type.pattern is not None
+        if not column.type.total
     }
     return converted.withColumn("rescued", _map_of(refused))
 
