@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walhouse.bronze.requests.notifications import Event, notifications_of
+from walhouse.bronze.requests.notifications import Event, Notification, ScanStatus, notifications_of
 from walhouse.bronze.requests.signals import Signal, follow, snapshot_data
 from walhouse.bronze.snapshots.queue import QueuedTable, SnapshotQueue
 from walhouse.names import TableName
@@ -50,6 +51,13 @@ def test_tables_come_in_the_order_of_the_patterns_each_once_with_their_condition
         (C, "x > 1", ("k",)),
     ]
     assert (started.id, started.type, started.data) == ("one", Event.STARTED, {"data_collections": "s.b,s.a,s.c"})
+
+
+@pytest.mark.parametrize("status", ScanStatus)
+def test_the_log_warns_of_a_table_that_was_not_read(status: ScanStatus) -> None:
+    note = Notification("one", Event.TABLE_SCAN_COMPLETED, data={"status": status.value})
+    was_read = status in {ScanStatus.SUCCEEDED, ScanStatus.EMPTY}
+    assert note.level == (logging.INFO if was_read else logging.WARNING)
 
 
 def test_a_table_that_waits_already_is_not_queued_twice_unless_under_another_condition() -> None:
@@ -210,7 +218,12 @@ def test_signals_of_before_are_read_with_their_table_and_not_followed(
 @pytest.mark.server
 @pytest.mark.spark
 def test_signals_come_by_the_source_the_lake_and_a_file_and_a_pause_outlives_the_process(
-    spark: SparkSession, table: Database, lake: LakeLayout, make_house: MakeHouse, tmp_path: Path
+    spark: SparkSession,
+    table: Database,
+    lake: LakeLayout,
+    make_house: MakeHouse,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     table.execute("INSERT INTO t SELECT n, 'x' FROM generate_series(1, 30) AS n")
     settings = {
@@ -229,7 +242,10 @@ def test_signals_come_by_the_source_the_lake_and_a_file_and_a_pause_outlives_the
     with table.connect() as connection:
         connection.execute(give, ["s", "execute-snapshot", '{"data-collections": ["public.t"]}'])
         connection.execute(give, ["bad", "execute-snapshot", "{"])
-    house.run()
+    with caplog.at_level(logging.INFO, "walhouse.notifications"):
+        house.run()
+    told = {record.getMessage().partition(":")[0]: record.levelname for record in caplog.records}
+    assert (told["Signal REFUSED"], told["Incremental Snapshot PAUSED"]) == ("WARNING", "INFO")
     assert file.read_text() == ""
     assert spark.table(str(lake.bronze)).where("kind = 'snapshot'").isEmpty(), "it is paused"
     assert [note.type for note in notifications_of(spark, lake, "bad")] == [Event.REFUSED]

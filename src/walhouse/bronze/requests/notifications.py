@@ -106,6 +106,19 @@ class Notification:
         """What of the data may be shown: no values of rows."""
         return {name: value for name, value in self.data.items() if name not in KEYS}
 
+    @property
+    def status(self) -> str:
+        """How the reading that this tells of ended, a ``ScanStatus``; what tells of none is no failure."""
+        return self.data.get("status", ScanStatus.SUCCEEDED)
+
+    @property
+    def level(self) -> int:
+        """Of the log: a warning if what was asked for is not done, and nothing else says so there."""
+        is_done = self.type is not Event.REFUSED and self.status in _READ
+        return logging.INFO if is_done else logging.WARNING
+
+
+_READ: Final = {ScanStatus.SUCCEEDED, ScanStatus.EMPTY}
 
 COLUMNS: Final = StructType(
     [
@@ -191,7 +204,7 @@ def notify(
         facts = [(name, storable(value)) for name, value in data.items()]
         rows.append((storable(each.id), each.aggregate_type, each.type, facts, now, number))
         told = ", ".join(f"{name}={value}" for name, value in {**each.shown, **scanned}.items())
-        log.info("%s %s: %s", each.aggregate_type, each.type, told)
+        log.log(each.level, "%s %s: %s", each.aggregate_type, each.type, told)
     append_rows(spark, layout, layout.ops("notifications"), COLUMNS, rows, once=once)
 
 
@@ -232,10 +245,9 @@ def require_read(request: str, told: Sequence[Notification]) -> list[Notificatio
     for each in told:
         if each.type is Event.REFUSED:
             raise RequestRefusedError(f"The signal was refused: {each.data['reason']}.", id=request)
-        status = each.data.get("status", ScanStatus.SUCCEEDED)
-        if status not in {ScanStatus.SUCCEEDED, ScanStatus.EMPTY}:
-            table, reason = each.data["scanned_collection"], each.data.get("reason", status)
+        if each.status not in _READ:
+            table, reason = each.data["scanned_collection"], each.data.get("reason", each.status)
             raise TableNotReadError(
-                f"{table} was not read: {reason.rstrip('.')}.", id=request, table=table, status=status
+                f"{table} was not read: {reason.rstrip('.')}.", id=request, table=table, status=each.status
             )
     return list(told)
