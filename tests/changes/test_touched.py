@@ -125,32 +125,29 @@ def a_row(source: random.Random) -> Row:
 
 def facts_one_by_one(rows: Sequence[Row]) -> Facts:
     """The same by going through the rows."""
-    places = [(each["commit_lsn"], each["seq"]) for each in rows]
-    lsns = [lsn for lsn, _ in places]
-    whole = [each["before_kind"] == "O" for each in rows]
-    names = [set(each["unchanged"] or ()) for each in rows]
-    of_chunks = [bool(each["snapshot"]) and each["snapshot"][0].startswith(CHUNK_ID) for each in rows]
-    told = [each["snapshot"][2] for each, of_chunk in zip(rows, of_chunks, strict=True) if of_chunk]
-    reads = [p[1] for each, p, chunk in zip(rows, places, of_chunks, strict=True) if each["op"] == "r" and not chunk]
-    removals = [each["op"] in "ud" for each in rows]
-    chunks = None
-    if told:
-        chunks = ChunkFacts(
-            min((int(each.split(":")[0]) for each in told if not each.startswith("lsn:")), default=None),
-            max(lsn for lsn, of_chunk in zip(lsns, of_chunks, strict=True) if of_chunk),
-            min((int(each.split(":")[1]) for each in told if each.startswith("lsn:")), default=None),
-        )
+    whole = [each for each in rows if each["before_kind"] == "O"]
+    in_part = [each for each in rows if each["before_kind"] != "O"]
+    read = [each for each in rows if each["op"] == "r"]
+    of_chunks = [each for each in read if each["snapshot"][0].startswith(CHUNK_ID)]
+    seqs = [each["seq"] for each in read if each not in of_chunks]
+    told = [each["snapshot"][2].split(":") for each in of_chunks]
+    chunks = ChunkFacts(
+        min((int(xmin) for xmin, *_ in told if xmin != "lsn"), default=None),
+        max((each["commit_lsn"] for each in of_chunks), default=0),
+        min((int(lsn) for kind, lsn, *_ in told if kind == "lsn"), default=None),
+    )
+    lsns = [each["commit_lsn"] for each in rows]
     return Facts(
         rows=len(rows),
-        span=(min(lsns), max(lsns)) if rows else None,
-        truncated_at=max((p for each, p in zip(rows, places, strict=True) if each["op"] == "t"), default=None),
+        span=(min(lsns), max(lsns)),
+        truncated_at=max(((each["commit_lsn"], each["seq"]) for each in rows if each["op"] == "t"), default=None),
         updates_with_old=sum(each["op"] == "u" and each["before_kind"] is not None for each in rows),
-        left_out=frozenset().union(*(n for n, is_whole in zip(names, whole, strict=True) if not is_whole)),
-        in_old_row=frozenset().union(*(n for n, is_whole in zip(names, whole, strict=True) if is_whole)),
-        removals=sum(removals),
-        incomplete_removals=sum(r and not is_whole for r, is_whole in zip(removals, whole, strict=True)),
-        chunks=chunks,
-        snapshot_seqs=(min(reads), max(reads)) if reads else None,
+        left_out=frozenset(name for each in in_part for name in each["unchanged"] or ()),
+        in_old_row=frozenset(name for each in whole for name in each["unchanged"] or ()),
+        removals=sum(each["op"] in "ud" for each in rows),
+        incomplete_removals=sum(each["op"] in "ud" for each in in_part),
+        chunks=chunks if of_chunks else None,
+        snapshot_seqs=(min(seqs), max(seqs)) if seqs else None,
     )
 
 

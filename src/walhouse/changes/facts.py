@@ -1,4 +1,4 @@
-"""What a range of changes contains, table by table, found out in one look.
+"""What a range of changes contains, table by table, found out in one look, or in two if something is emptied.
 
 Invariant: everything rare (a truncate, a key that changed, a value that was not sent) costs its extra work only in
 epochs where it happens, and these facts are what says so. They are computed from the changes, never assumed.
@@ -128,7 +128,7 @@ def visibility_part(visibility: Column, number: int) -> Column:
 
 
 EMPTIES: Final = (Op.TRUNCATE.value, Op.BASE.value)
-"""What makes all before it without effect."""
+"""Operations that make all before them without effect."""
 
 KINDS_OF_CHANGE: Final = ("op", "before_kind", "unchanged")
 """Of one kind all changes bring the same with them: facts are computed for each kind, and are few rows then.
@@ -177,6 +177,11 @@ def read_facts(row: Mapping[str, Any]) -> Facts:
     )
 
 
+def empties() -> Column:
+    """True for a change that makes all before it without effect. Never NULL."""
+    return F.coalesce(F.col("op").isin(*EMPTIES), F.lit(False))
+
+
 def last_place() -> Column:
     """The greatest place of some rows."""
     return F.max(F.struct("commit_lsn", F.coalesce("seq", F.lit(0)).alias("seq")))
@@ -197,5 +202,5 @@ def facts_of(changes: DataFrame) -> Facts:
     facts = reduce(or_, map(read_facts, found), NOTHING)
     if not any(kind["op"] in EMPTIES for kind in found):
         return facts
-    [row] = few_rows(changes.where(F.col("op").isin(*EMPTIES)).agg(last_place().alias("last")))
+    [row] = few_rows(changes.where(empties()).agg(last_place().alias("last")))
     return replace(facts, truncated_at=place_of(row["last"]))

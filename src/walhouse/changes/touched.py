@@ -1,4 +1,5 @@
-"""Which tables have rows in a range of bronze, and what these rows contain: one query for a whole epoch.
+"""Which tables have rows in a range of bronze, and what these rows contain: one query for a whole epoch, and another
+one if a table is emptied in it or altered.
 
 Invariant: a table is touched if bronze has any row of it in the range, a description included, so that a new column
 reaches a layer even before any change has it.
@@ -17,6 +18,7 @@ from walhouse.changes.facts import (
     EMPTIES,
     KINDS_OF_CHANGE,
     Facts,
+    empties,
     fact_columns,
     last_place,
     place_of,
@@ -93,9 +95,8 @@ def _find_places(rows: DataFrame, tables: Mapping[TableName, _Found]) -> None:
     if not tables:
         return
     several = [each for each, mine in tables.items() if len(mine.versions) > 1]
-    empties = F.col("op").isin(*EMPTIES)
-    is_wanted = empties if not several else empties | _is_of(several)
-    grouped = rows.where(is_wanted).groupBy(*_VERSION, F.coalesce(empties, F.lit(False)).alias("empties"))
+    is_wanted = empties() | _is_of(several) if several else empties()
+    grouped = rows.where(is_wanted).groupBy(*_VERSION, empties().alias("empties"))
     for row in few_rows(grouped.agg(last_place().alias("last"))):
         mine, place = tables[TableName(row["schema_name"], row["table_name"])], place_of(row["last"])
         mine.see(int(row["relation_version"]), place)

@@ -71,6 +71,9 @@ class ScanStatus(StrEnum):
     SQL_EXCEPTION = "SQL_EXCEPTION"
 
 
+_WAS_READ: Final = {ScanStatus.SUCCEEDED, ScanStatus.EMPTY}
+
+
 class RowsOf(NamedTuple):
     """Rows of a table that a snapshot has read: in chunks from this number on."""
 
@@ -114,11 +117,9 @@ class Notification:
     @property
     def level(self) -> int:
         """Of the log: a warning if what was asked for is not done, and nothing else says so there."""
-        is_done = self.type is not Event.REFUSED and self.status in _READ
+        is_done = self.type is not Event.REFUSED and self.status in _WAS_READ
         return logging.INFO if is_done else logging.WARNING
 
-
-_READ: Final = {ScanStatus.SUCCEEDED, ScanStatus.EMPTY}
 
 COLUMNS: Final = StructType(
     [
@@ -245,7 +246,7 @@ def require_read(request: str, told: Sequence[Notification]) -> list[Notificatio
     for each in told:
         if each.type is Event.REFUSED:
             raise RequestRefusedError(f"The signal was refused: {each.data['reason']}.", id=request)
-        if each.status not in _READ:
+        if each.status not in _WAS_READ:
             table, reason = each.data["scanned_collection"], each.data.get("reason", each.status)
             raise TableNotReadError(
                 f"{table} was not read: {reason.rstrip('.')}.", id=request, table=table, status=each.status

@@ -59,7 +59,7 @@ def _integer(kind: DataType, literal: str) -> SilverType:
 
     def convert(text: str) -> str:
         value = f"try_cast({text} AS {name})"
-        # as it is printed, which takes a third of a pattern's time; a default may be written otherwise
+        # as PostgreSQL prints it, which takes a third of a pattern's time to see; the pattern is for anything else
         return f"CASE WHEN CAST({value} AS string) = {text} OR {like(text, _INTEGER)} THEN {value} END"
 
     return SilverType(kind, literal, convert, f"CAST(0 AS {name})")
